@@ -18,7 +18,15 @@ from .compiler import gil_kernel, helper, hot_kernel
 from .memory import ROWS, SEED, Workspace, bytes_of_workspace, ints_of_workspace, read_only, sparse
 from .reading.references import References, allocate_rooms, read_reference
 from .rules import OK
-from .score import MIN_STEP_BYTES, StepEntries, counts_added_numbers, reads_quantities, rules_at, score_response
+from .score import (
+    MIN_STEP_BYTES,
+    StepEntries,
+    counts_added_numbers,
+    counts_added_words,
+    reads_quantities,
+    rules_at,
+    score_response,
+)
 from .text.strings import LENGTHS, ROOM, WIDTHS, encode_string, has_valid_offsets, is_utf8
 from .threads import LINE, fetch_add, on_threads
 
@@ -325,6 +333,7 @@ def take_shares(
     )
     reading = rules_at(configurations, 0)
     quantities, added_numbers = reads_quantities(configurations), counts_added_numbers(configurations)
+    added_words = counts_added_words(configurations)
     while progress[INVALID] == 0 and progress[STOPPED] == 0:
         share = fetch_add(progress, NEXT_SHARE, 1)
         if share >= progress[LAST_SHARE]:
@@ -379,6 +388,7 @@ def take_shares(
                 reading,
                 quantities,
                 added_numbers,
+                added_words,
                 tables,
                 workspace,
                 trials[t],

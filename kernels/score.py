@@ -10,7 +10,7 @@ from .column import frozen
 from .compiler import helper, inlined
 from .memory import COVERAGES, KEY_STARTS, PARTNERS, VALUES, bits_set, continuation_bits, sparse
 from .reading.response import passes_format_gate, read_response
-from .rules import ADDED_NUMBERS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
+from .rules import ADDED_NUMBERS, ADDED_WORDS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
 from .semantics import (
     UNMATCHED,
     align_with_reference,
@@ -210,12 +210,23 @@ def counts_added_numbers(configurations):
 
 
 @helper
-def gate_reason(status, coverage, added, rules):
-    """Return the reason of a response that was read with this status."""
+def counts_added_words(configurations):
+    """Return whether any configuration limits added words."""
+    limited = False
+    for k in range(configurations.shape[0]):
+        limited |= rules_at(configurations, k).max_added_words >= 0
+    return limited
+
+
+@helper
+def gate_reason(status, coverage, numbers, words, rules):
+    """Return the reason of a response that was read with this status, and whose prose adds `numbers` and `words`."""
     if status == OK and coverage < rules.min_coverage:
         return LOW_COVERAGE
-    if status == OK and 0 <= rules.max_added_numbers < added:
+    if status == OK and 0 <= rules.max_added_numbers < numbers:
         return ADDED_NUMBERS
+    if status == OK and 0 <= rules.max_added_words < words:
+        return ADDED_WORDS
     return status
 
 
@@ -260,6 +271,7 @@ def score_response(
     reading,
     quantities,
     added_numbers,
+    added_words,
     tables,
     workspace,
     trials,
@@ -268,17 +280,17 @@ def score_response(
     """Score the response `data[start:stop]`, row `row` of a batch, under k configurations, of which `reading` is the
     first; return False if the stop flag is set.
 
-    first_reference, number: its alternatives. quantities, added_numbers: as `reads_quantities` and
-    `counts_added_numbers` return them. For the others see `score_batch`. Similarities and sums are measured again where
-    they may differ from the configuration before.
+    first_reference, number: its alternatives. quantities, added_numbers, added_words: as
+    `reads_quantities`, `counts_added_numbers` and `counts_added_words` return them. For the others see `score_batch`.
+    Similarities and sums are measured again where they may differ from the configuration before.
 
     Of several alternatives, the largest reward is found first, and then the response is scored against the first that
     is as large.
     """
     if stop_flag[0] != 0:
         return False
-    status, n, mean_words, coverage, added = read_response(
-        workspace, tables, data, start, stop, reading, quantities, added_numbers
+    status, n, mean_words, coverage, numbers, words = read_response(
+        workspace, tables, data, start, stop, reading, quantities, added_numbers, added_words
     )
     if status != OK:
         number = np.int64(1)  # they have equal rewards
@@ -302,7 +314,7 @@ def score_response(
             if visit >= number and trials[k, trials.shape[1] + CHOSEN] != alternative:
                 continue
             rules, measures = rules_at(configurations, k), components[k]
-            reason = gate_reason(status, coverage, added, rules)
+            reason = gate_reason(status, coverage, numbers, words, rules)
             for component in range(measures.shape[0]):
                 measures[component, row] = 0.0
             measures[FORMAT, row] = 1.0 if passes_format_gate(reason) else 0.0

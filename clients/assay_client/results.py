@@ -231,8 +231,10 @@ def read_scores(reply: HttpReply, request: EncodedRequest) -> Scores:
             raise ValueError("`signature` is not a string")
         if "components" in request.include:
             columns = document.get("components")
-            if not isinstance(columns, dict) or not set(components_of(request.task)) <= columns.keys():
-                raise ValueError("`components` is incomplete")
+            if not isinstance(columns, dict):
+                raise ValueError("`components` is not an object")
+            if missing := [name for name in components_of(request.task) if name not in columns]:
+                raise ValueError(f"`components` lacks {', '.join(missing)}: is the service older than this client?")
             components = {name: read_numbers(columns, name, n) for name in columns}
         if "advantages" in request.include:
             advantages = read_numbers(document, "advantages", n)

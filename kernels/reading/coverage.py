@@ -1,11 +1,8 @@
 """Coverage: the share of a key step's words that its prose contains.
 
-A word that leaves the trie appends its remaining nodes as a chain. So nearly every node has one child, which is the
-next node, and takes two bytes. The few other edges, at most one for each word, are in a hash table keyed by a secret
-seed, so that no text can collide on purpose; the edges of the root are in an array of 256.
-
-Only nodes that the texts reach are linked, when they are reached: their parents, and all suffixes of their parents,
-were reached before. Words that have nothing in common with the texts cost only their nodes.
+Words that are parts of others are found by an automaton: a trie whose nodes have links to their longest proper suffixes
+that are nodes. Only nodes that the texts reach are linked, when they are reached: their parents, and all suffixes of
+their parents, were reached before. Words that have nothing in common with the texts cost only their nodes.
 
 The words of the prose are indexed in a lossy hash table: each overwrites its slot, or, if there are many, takes the
 neighbouring slot if its own is taken. The words of the key step are looked up there and compared byte by byte. Words
@@ -37,56 +34,15 @@ from ..memory import (
     WORD_STOP,
     WORDS,
     head_of,
-    mix,
     read_only,
     tail_of,
 )
 from ..text.interning import same_bytes
+from ..text.numbers import has_numbers, mark_numbers
+from .trie import WHOLE, child_of, find_marks, has_letter, insert, mark_word, slots_of_edges
 
-# A node: flags | byte of the edge to the next node. Its link is its longest proper suffix that is a node.
-LABEL = 0xFF
-CHAINED = 1 << 8
-"""The next node is its child."""
-BRANCHING = 1 << 9
-"""The node has other children, in the hash table."""
 REACHED = 1 << 10
-"""The node, or one that has it as a suffix, has been reached: it is linked, and its suffixes are REACHED, too."""
-
-# Columns of the hash table of edges.
-KEY, TARGET = 0, 1
-NO_KEY = 0
-LABEL_BITS = np.uint64(8)
-
-
-@inlined
-def key_of(node, byte):
-    """Return the edge from `node` by `byte` as a number that is not NO_KEY."""
-    return (node << 8 | byte) + 1
-
-
-@inlined
-def edge_slot(edges, key, seed):
-    """Return the slot that holds the edge, or the free slot for it."""
-    mask = np.int64(edges.shape[0] - 1)
-    slot = np.int64(mix(np.uint64(key) ^ seed) >> LABEL_BITS) & mask
-    while edges[slot, KEY] != NO_KEY and edges[slot, KEY] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@inlined
-def child_of(nodes, root, edges, node, byte, seed):
-    """Return the child of `node` by `byte`, or 0, the root, if it has no such child."""
-    if node == 0:
-        return root[byte]
-    flags = np.int64(nodes[node])
-    if flags & (CHAINED | LABEL) == CHAINED | byte:
-        return node + 1
-    if flags & BRANCHING:
-        slot = edge_slot(edges, key_of(node, byte), seed)
-        if edges[slot, KEY] != NO_KEY:
-            return edges[slot, TARGET]
-    return np.int64(0)
+"""A flag: the node, or one that has it as a suffix, has been reached. It is linked, and its suffixes are REACHED."""
 
 
 @inlined
@@ -101,43 +57,23 @@ def advance(nodes, links, root, edges, node, byte, seed):
 
 
 @helper
-def add_chain(text, pos, stop, origin, used, nodes, root, edges, seed):
-    """Add nodes for `text[pos:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
-    byte = np.int64(text[pos])
-    if origin == 0:
-        root[byte] = used
-    elif used == origin + 1:
-        nodes[origin] |= CHAINED | byte
-    else:
-        key = key_of(origin, byte)
-        slot = edge_slot(edges, key, seed)
-        edges[slot, KEY], edges[slot, TARGET] = key, used
-        nodes[origin] |= BRANCHING
-    for i in range(pos + 1, stop):
-        nodes[used] = CHAINED | np.int64(text[i])
-        used += 1
-    nodes[used] = 0
-    return used + 1
-
-
-@helper
 def build_trie(text, ints, first, last, nodes, root, edges, ends, seed):
     """Insert the strings MISSING[first:last] of `text`; `ends[k]` is the node of string `first + k`."""
     nodes[0] = 0
     used = np.int64(1)
     for k in range(first, last):
         word = ints[MISSING, k]
-        pos = ints[STARTS, word]
-        stop = pos + ints[LENGTHS, word]
-        node = np.int64(0)
-        while pos < stop:
-            child = child_of(nodes, root, edges, node, np.int64(text[pos]), seed)
-            if child == 0:
-                used = add_chain(text, pos, stop, node, used, nodes, root, edges, seed)
-                child, pos = used - 1, stop
-            node = child
-            pos += 1
-        ends[k - first] = node
+        start = ints[STARTS, word]
+        ends[k - first], used = insert(text, start, start + ints[LENGTHS, word], used, nodes, root, edges, seed)
+
+
+@helper
+def size_of_trie(ints, first, last):
+    """Return the nodes and the slots of edges that a trie of the strings MISSING[first:last] needs."""
+    size = np.int64(1)
+    for k in range(first, last):
+        size += ints[LENGTHS, ints[MISSING, k]]
+    return size, slots_of_edges(last - first)
 
 
 @inlined
@@ -169,12 +105,7 @@ def count_occurring(texts, ints, count, first, last, seed):
 
     texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of the strings and the prose.
     """
-    size = np.int64(1)
-    for k in range(first, last):
-        size += ints[LENGTHS, ints[MISSING, k]]
-    slots = 4
-    while slots < 2 * (last - first):
-        slots *= 2
+    size, slots = size_of_trie(ints, first, last)
     nodes = np.empty(size, np.uint16)
     links = np.empty(size, np.int32)
     root = np.zeros(256, np.int64)
@@ -330,9 +261,48 @@ def count_inside(workspace, count, max_length, absent):
     return total
 
 
+IN_PROSE = -(1 << 32)
+"""The stamp of the numbers of the first step's prose; that of others is less."""
+
+
+@allocating
+def count_akin(workspace, tables, row, count, absent):
+    """Count the first `absent` strings in MISSING that the `count` words and parts of the prose of step `row` cover
+    (docs/rules.md, Gates). Time and memory are linear in their bytes.
+    """
+    ints = workspace.ints
+    norm, canon, seed = workspace.bytes[NORM], workspace.bytes[CANON], workspace.seed
+    size, slots = size_of_trie(ints, 0, absent)
+    nodes = np.empty(size, np.uint16)
+    root = np.zeros(256, np.int64)
+    edges = np.zeros((slots, 2), np.int64)
+    ends = np.empty(absent, np.int64)
+    build_trie(canon, ints, 0, absent, nodes, root, edges, ends, seed)
+    for k in range(count):
+        start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
+        mark_word(norm, start, stop, has_letter(norm, start, stop, tables), nodes, root, edges, seed)
+    covered = 0
+    mark, is_marked = np.int64(IN_PROSE - row), False
+    for k in range(absent):
+        start = ints[STARTS, ints[MISSING, k]]
+        stop = start + ints[LENGTHS, ints[MISSING, k]]
+        if nodes[ends[k]] & WHOLE:
+            covered += 1
+        elif has_letter(canon, start, stop, tables):
+            covered += find_marks(canon, start, stop, nodes, root, edges, seed)[1]
+        else:
+            for i in range(0 if is_marked else count):
+                mark_numbers(workspace, tables, norm, ints[SPAN_STARTS, i], ints[SPAN_STOPS, i], mark, mark)
+            is_marked = True
+            covered += has_numbers(workspace, tables, canon, start, stop, mark)
+    return covered
+
+
 @helper
-def step_coverage(workspace, row, count):
-    """Return cov_i of key step `row` by the `count` words of its prose: covered words over distinct words."""
+def step_coverage(workspace, tables, row, count, by_words):
+    """Return cov_i of key step `row` by the `count` words of its prose, among them its parts if coverage is `by_words`:
+    covered words over distinct words.
+    """
     ints = workspace.ints
     stamp = next_stamp(ints)
     mask = prose_slot_mask(count)
@@ -352,5 +322,8 @@ def step_coverage(workspace, row, count):
             ints[MISSING, absent] = word
             absent += 1
     if absent:
-        covered += count_inside(workspace, count, max_length, absent)
+        if by_words:
+            covered += count_akin(workspace, tables, row, count, absent)
+        else:
+            covered += count_inside(workspace, count, max_length, absent)
     return covered / distinct

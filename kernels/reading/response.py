@@ -9,8 +9,8 @@ from ..memory import COVERAGES, ORC_STARTS, ORC_STOPS, TEXT, read_only, tag_bits
 from ..rules import KEY_NUMBERING, MISSING_SECTIONS, OK, ORC_NUMBERING, STEP_COUNT, THINK_NOT_OPENED, TOO_LONG
 from ..text.interning import reset
 from ..text.lines import NO_STEP, count_tokens, has_more_lines, has_more_steps, is_space, next_line, step_header
-from ..text.words import read_words
-from .added import count_added_numbers
+from ..text.words import read_words, read_words_and_parts
+from .added import count_added_numbers, count_added_words, read_parts_of_step
 from .coverage import step_coverage
 from .steps import read_key_steps
 
@@ -190,38 +190,50 @@ def join_texts(text, start, stop, begin, end, out):
 
 
 @helper
-def read_orc_step(workspace, tables, text, start, stop, before, before_stop, row, steps, added_numbers):
-    """Read the orc step `text[start:stop]`, of key step `row`: (tokens of its raw text, cov_i, numbers that it adds).
+def read_orc_step(
+    workspace, tables, text, start, stop, before, before_stop, row, steps, by_words, added_numbers, added_words
+):
+    """Read the orc step `text[start:stop]`, of key step `row`: (tokens of its raw text, cov_i, numbers that it adds,
+    words that it adds).
 
-    Without a key step (`row` >= `steps`) these are 1 and 0. Numbers are counted only with `added_numbers`, and then
-    also in `text[before:before_stop]`. The texts may span several lines: a line break separates words and tokens like
-    the space that joins the lines.
+    Without a key step (`row` >= `steps`) these are 1 and 0. by_words: the words of the prose cover, not its text.
+    Numbers and words are counted only with `added_numbers` and `added_words`, and also in `text[before:before_stop]`.
+    The texts may span several lines: a line break separates words and tokens like the space that joins the lines.
     """
-    coverage, added = 1.0, np.int64(0)
+    coverage, numbers, own_words = 1.0, np.int64(0), np.int64(0)
     if row < steps:
-        words = read_words(workspace, tables, text, start, stop)
-        coverage = step_coverage(workspace, row, words)
+        parts = read_parts_of_step(workspace, tables, row) if added_words else np.int64(0)
+        first = np.int64(0)
+        if by_words or added_words:
+            words, first, last = read_words_and_parts(workspace, tables, text, start, stop)
+        else:
+            words = last = read_words(workspace, tables, text, start, stop)
+        coverage = step_coverage(workspace, tables, row, last if by_words else words, by_words)
         workspace.ints[COVERAGES].view(np.float64)[row] = coverage
+        if before < before_stop and (added_numbers or added_words):
+            size = join_texts(text, before, before_stop, start, stop, workspace.bytes[TEXT])
+            words, first, last = read_words_and_parts(
+                workspace, tables, read_only(workspace.bytes[TEXT]), np.int64(0), size
+            )
         if added_numbers:
-            if before < before_stop:
-                size = join_texts(text, before, before_stop, start, stop, workspace.bytes[TEXT])
-                words = read_words(workspace, tables, read_only(workspace.bytes[TEXT]), np.int64(0), size)
-            added = count_added_numbers(workspace, tables, row, words, steps)
-    return count_tokens(text, start, stop), coverage, added
+            numbers = count_added_numbers(workspace, tables, row, words, steps)
+        if added_words:
+            own_words = count_added_words(workspace, tables, row, parts, first, last)
+    return count_tokens(text, start, stop), coverage, numbers, own_words
 
 
 @helper
-def read_orc_steps(workspace, tables, text, start, stop, steps, added_numbers):
+def read_orc_steps(workspace, tables, text, start, stop, steps, by_words, added_numbers, added_words):
     """Read the orc steps of `text[start:stop]` against the `steps` key steps in the workspace.
 
-    Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i, numbers that they add);
-    after a wrong number the rest is not read. A line without a header continues the step before it. Before the first
-    step it belongs to that one, but only what the prose adds is looked for there.
+    Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i, numbers that they add,
+    most words that one adds); after a wrong number the rest is not read. A line without a header continues the step
+    before it. Before the first step it belongs to that one, but only what the prose adds is looked for there.
     """
     ints = workspace.ints
     count = np.int64(0)
     tokens = np.int64(0)
-    added = np.int64(0)
+    added = most_words = np.int64(0)
     min_coverage = 1.0
     body = before_stop = start
     pos = start
@@ -238,11 +250,23 @@ def read_orc_steps(workspace, tables, text, start, stop, steps, added_numbers):
             continue
         if count:
             body_stop = begin if begin >= 0 else stop
-            step_tokens, coverage, numbers = read_orc_step(
-                workspace, tables, text, body, body_stop, start, before_stop, count - 1, steps, added_numbers
+            step_tokens, coverage, numbers, own_words = read_orc_step(
+                workspace,
+                tables,
+                text,
+                body,
+                body_stop,
+                start,
+                before_stop,
+                count - 1,
+                steps,
+                by_words,
+                added_numbers,
+                added_words,
             )
             tokens += step_tokens
             added += numbers
+            most_words = max(most_words, own_words)
             min_coverage = min(min_coverage, coverage)
             before_stop = start
         if begin < 0:
@@ -252,42 +276,42 @@ def read_orc_steps(workspace, tables, text, start, stop, steps, added_numbers):
             ints[ORC_STOPS, count] = end
         count += 1
         if number != count:
-            return count, False, tokens, min_coverage, added
+            return count, False, tokens, min_coverage, added, most_words
         body = prose_start
-    return count, True, tokens, min_coverage, added
+    return count, True, tokens, min_coverage, added, most_words
 
 
 @helper
-def read_response(workspace, tables, text, start, stop, rules, quantities, added_numbers):
+def read_response(workspace, tables, text, start, stop, rules, quantities, added_numbers, added_words):
     """Read `text[start:stop]` into the workspace: (status, key steps, mean words of the orc steps, coverage, numbers
-    that the orc steps add).
+    that the orc steps add, most words that one of them adds).
 
-    The status is OK whatever the coverage and the numbers, which the caller compares with τ and k. They and the mean
-    words are 0 with any other status. Of `rules`, only `think_prefilled` and the limits matter. Terms and added numbers
-    are read only with `quantities` and `added_numbers`.
+    The status is OK whatever the coverage, the numbers and the words, which the caller compares with τ and k. They and
+    the mean words are 0 with any other status. Of `rules`, only `think_prefilled`, `word_coverage` and the limits of
+    size matter. Terms, added numbers and words are read only with `quantities`, `added_numbers` and `added_words`.
     """
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
-        return TOO_LONG, none, 0.0, 0.0, none
+        return TOO_LONG, none, 0.0, 0.0, none, none
     outcome, key_start, key_stop, orc_start, orc_stop = find_sections(text, start, stop, rules.think_prefilled)
     if outcome != FOUND:
-        return (THINK_NOT_OPENED if outcome == NOT_OPENED else MISSING_SECTIONS), none, 0.0, 0.0, none
+        return (THINK_NOT_OPENED if outcome == NOT_OPENED else MISSING_SECTIONS), none, 0.0, 0.0, none, none
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
-        return TOO_LONG, none, 0.0, 0.0, none
+        return TOO_LONG, none, 0.0, 0.0, none, none
     if has_more_steps(text, orc_start, orc_stop, rules.max_steps):
-        return TOO_LONG, none, 0.0, 0.0, none
+        return TOO_LONG, none, 0.0, 0.0, none, none
     reset(workspace)
     status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop, quantities)
     if status != OK:
-        return status, steps, 0.0, 0.0, none
-    prose_steps, numbered, tokens, coverage, added = read_orc_steps(
-        workspace, tables, text, orc_start, orc_stop, steps, added_numbers
+        return status, steps, 0.0, 0.0, none, none
+    prose_steps, numbered, tokens, coverage, numbers, words = read_orc_steps(
+        workspace, tables, text, orc_start, orc_stop, steps, rules.word_coverage, added_numbers, added_words
     )
     if not numbered:
-        return ORC_NUMBERING, steps, 0.0, 0.0, none
+        return ORC_NUMBERING, steps, 0.0, 0.0, none, none
     if prose_steps != steps:
-        return STEP_COUNT, steps, 0.0, 0.0, none
-    return OK, steps, tokens / steps, coverage, added
+        return STEP_COUNT, steps, 0.0, 0.0, none, none
+    return OK, steps, tokens / steps, coverage, numbers, words
 
 
 @helper

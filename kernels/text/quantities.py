@@ -27,43 +27,49 @@ from ..memory import (
     TERM_SPANS,
     TERMS,
     TEXT,
-    load8,
-    low_bytes,
     mix,
     read_only,
     store8,
 )
 from .interning import EPOCH_SHIFT, NONE, ONE, PAIR, STRING_MASK, add_string, intern, intern_pair, probe, reset
 from .measures import (
-    AMOUNT,
+    ALMOST,
+    ALPHANUMERIC,
     BASE_POWER,
-    CELSIUS,
+    COLON,
     DIMENSION_BITS,
-    FAHRENHEIT,
-    G_FORCE,
-    MOLARITY,
+    EQUAL,
+    GREATER_EQUAL,
+    LESS_EQUAL,
+    LETTERS_OF_ASCII,
+    MIDDLE_DOT,
     NO_DIMENSION,
-    PERCENT,
+    NON_ASCII,
     PH,
+    PLUS,
+    PLUS_MINUS,
     RATIO,
-    SECONDS_A_WEEK,
+    SLASH,
+    STAR,
+    TILDE,
     TIME,
-    UNIT_DIMENSIONS,
-    UNIT_FACTORS,
-    UNIT_POWERS,
-    VOLUME,
+    WHITE,
+    ZERO,
+    A,
+    C,
+    E,
+    H,
+    P,
+    T,
+    after_word,
+    bytes_in,
+    matches,
+    may_end,
+    read_measure,
+    skip_white,
+    word,
 )
-from .measures import (
-    HEADS as MEASURE_HEADS,
-)
-from .measures import (
-    LENGTHS as MEASURE_LENGTHS,
-)
-from .measures import (
-    TAILS as MEASURE_TAILS,
-)
-from .strings import decode, width
-from .unicode import LETTER, SEPARATOR, SYMBOLS, is_digit, kind_of, normalize
+from .unicode import SEPARATOR, is_digit, normalize
 from .words import (
     BEGIN,
     COMMA,
@@ -72,13 +78,10 @@ from .words import (
     FIRST_LETTER,
     FRESH,
     GAP,
-    MAX_LENGTH,
     SPACE,
-    G,
     X,
     append_word,
     copy_run,
-    find_name,
     finish_run,
     joins_thousands,
     read_words,
@@ -101,70 +104,23 @@ SPAN_SHIFT = 32
 EXPONENT_BITS, MIDDLE = 17, 1 << 16
 """MIDDLE is added to exponents, so that they are positive."""
 
-NON_ASCII = 0x80
-DEGREE, MIDDLE_DOT, PLUS_MINUS, LESS_EQUAL, GREATER_EQUAL, ALMOST = SYMBOLS.values()
-PLUS, SLASH, COLON, CARET, STAR, EQUAL, TILDE = np.frombuffer(b"+/:^*=~", np.uint8)
-LESS_SIGN, GREATER_SIGN, PER_CENT = np.frombuffer(b"<>%", np.uint8)
-A, C, E, F, H, P, S, T, ZERO = np.frombuffer(b"acefhpst0", np.uint8)
+LESS_SIGN, GREATER_SIGN = np.frombuffer(b"<>", np.uint8)
 SEPARATORS = np.uint64(int.from_bytes(bytes([SEPARATOR]) * 8, "little"))
 
-
-def bytes_in(text: str, non_ascii: bool = False) -> np.ndarray:
-    """Return a table of the 256 bytes of normalised text: whether a byte is one of these ASCII characters and symbols,
-    or not ASCII.
-    """
-    table = np.zeros(256, np.bool_)
-    table[[SYMBOLS.get(character, ord(character)) for character in text]] = True
-    table[NON_ASCII:] = non_ascii
-    return table
-
-
-DIGITS_AND_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
-ALPHANUMERIC = bytes_in(DIGITS_AND_LETTERS, non_ascii=True)
-IN_RUN = bytes_in(DIGITS_AND_LETTERS + "%-._", non_ascii=True)
-WHITE = bytes_in(" \t\n\r\x0b\x0c")
+IN_RUN = bytes_in("0123456789%-._" + LETTERS_OF_ASCII, non_ascii=True)
 BEGINS = bytes_in("0123456789.+-<>~≤≥≈pmluac")
 """First bytes of quantities."""
 BEGINS_ANYWHERE = bytes_in("<>~≤≥≈")
 WORD_COMPARISONS = bytes_in("lmu")
-BEGINS_UNIT = bytes_in("abcdefghijklmnopqrstuvwxyz%°", non_ascii=True)
 NOT_BEFORE, NOT_BEFORE_AFTER_DIGIT = bytes_in("._%^-+"), bytes_in(",:/")
-NOT_AFTER = bytes_in("_^%")
 
 
-def word(text: str) -> tuple[np.uint64, np.int64]:
-    return np.uint64(word_of(text.encode())), np.int64(len(text))
-
-
-TO, AND, PER, THAN, LEAST, MOST, DEG, REE = map(word, ("to", "and", "per", "than", "least", "most", "deg", "ree"))
+TO, AND, THAN, LEAST, MOST = map(word, ("to", "and", "than", "least", "most"))
 LESS_WORD, MORE_WORD, AT, UP, MINUS = map(word, ("less", "more", "at", "up", "minus"))
 ABOUT, AROUND, APPROX, IMATELY, CA = map(word, ("about", "around", "approx", "imately", "ca"))
-CELSIUS_WORD, FAHR, ENHEIT = map(word, ("celsius", "fahr", "enheit"))
 TEN = word("10^")
 ROOM, AMBIENT, TEMPERA, TURE, ROOM_SHORT = map(word, ("room", "ambient", "tempera", "ture", "r.t"))
 ROOM_TEMPERATURE = np.frombuffer(b"rt".ljust(24), np.uint8)
-
-
-@inlined
-def matches(norm, pos, expected):
-    """Return whether the word of `word` occurs at `pos`."""
-    return low_bytes(load8(norm, pos), expected[1]) == expected[0]
-
-
-@inlined
-def skip_white(norm, pos):
-    while WHITE[norm[pos]]:
-        pos += 1
-    return pos
-
-
-@inlined
-def after_word(norm, pos, expected):
-    """Return the position after the word at `pos` and the white space that must follow it, or 0."""
-    stop = pos + expected[1]
-    if not matches(norm, pos, expected) or not WHITE[norm[stop]]:
-        return np.int64(0)
-    return skip_white(norm, stop)
 
 
 @inlined
@@ -172,41 +128,6 @@ def after_words(norm, pos, first, second):
     """Return the position after two words at `pos`, each with white space after it, or 0."""
     pos = after_word(norm, pos, first)
     return after_word(norm, pos, second) if pos else pos
-
-
-@helper
-def letters_stop(norm, tables, pos, with_points):
-    """Return the end of the run of letters from `pos` on, in which points are allowed before a letter `with_points`.
-
-    A run that is longer than any name of a unit ends after MAX_LENGTH bytes or some more.
-    """
-    start = pos
-    while pos - start <= MAX_LENGTH:
-        byte = norm[pos]
-        if byte == DOT and with_points and pos > start:
-            byte = norm[pos + 1]
-            if byte < FIRST_LETTER or (byte >= NON_ASCII and kind_of(decode(norm, pos + 1), tables) < LETTER):
-                return pos
-            if not ALPHANUMERIC[byte]:
-                return pos
-            pos += 1
-        elif byte >= NON_ASCII:
-            if kind_of(decode(norm, pos), tables) < LETTER:
-                return pos
-            pos += width(byte)
-        elif ALPHANUMERIC[byte] and not is_digit(byte):
-            pos += 1
-        else:
-            return pos
-    return pos
-
-
-@inlined
-def find_measure(norm, start, stop):
-    """Return the slot of the unit that `norm[start:stop]` spells, or -1."""
-    if stop == start or stop - start > MAX_LENGTH:
-        return np.int64(-1)
-    return find_name(MEASURE_HEADS, MEASURE_TAILS, MEASURE_LENGTHS, norm, start, stop)
 
 
 @inlined
@@ -218,25 +139,6 @@ def may_begin(norm, pos):
     if ALPHANUMERIC[before] or NOT_BEFORE[before]:
         return False
     return not (NOT_BEFORE_AFTER_DIGIT[before] and pos - 2 >= BEGIN and is_digit(norm[pos - 2]))
-
-
-@helper
-def may_end(norm, tables, pos, is_percent):
-    """Return whether a quantity may end at `pos`; `is_percent`: after the unit `%`."""
-    byte = norm[pos]
-    if ALPHANUMERIC[byte]:
-        if not is_percent or is_digit(byte):
-            return False
-        return byte < NON_ASCII or kind_of(decode(norm, pos), tables) == LETTER
-    if NOT_AFTER[byte]:
-        return False
-    if byte == DOT or byte == DASH:
-        return not ALPHANUMERIC[norm[pos + 1]]
-    if byte == SLASH:
-        return find_measure(norm, pos + 1, letters_stop(norm, tables, pos + 1, False)) < 0
-    if byte == COMMA or byte == COLON:
-        return not (is_digit(norm[pos - 1]) and is_digit(norm[pos + 1]))
-    return True
 
 
 @helper
@@ -313,104 +215,6 @@ def read_numeral(norm, pos):
         pos, digits, exponent, _ = read_decimal(norm, start, np.uint8(COMMA))
         return max(pos, np.int64(0)), digits, exponent, True
     return pos, digits, exponent, False
-
-
-@helper
-def read_degrees(norm, tables, pos):
-    """Read the scale of a temperature, after white space: (stop, slot of the unit or -1)."""
-    pos = skip_white(norm, pos)
-    stop = letters_stop(norm, tables, pos, False)
-    length = stop - pos
-    if (length == 1 and norm[pos] == C) or (length == CELSIUS_WORD[1] and matches(norm, pos, CELSIUS_WORD)):
-        return stop, np.int64(CELSIUS)
-    if length == 1 and norm[pos] == F:
-        return stop, np.int64(FAHRENHEIT)
-    if length == FAHR[1] + ENHEIT[1] and matches(norm, pos, FAHR) and matches(norm, pos + FAHR[1], ENHEIT):
-        return stop, np.int64(FAHRENHEIT)
-    return stop, np.int64(-1)
-
-
-@helper
-def read_unit(norm, tables, pos):
-    """Read the unit at `pos`: (stop, its slot, or -1 if there is none)."""
-    if norm[pos] == PER_CENT:
-        return pos + 1, np.int64(PERCENT)
-    if norm[pos] == DEGREE:
-        return read_degrees(norm, tables, pos + 1)
-    if norm[pos] == X:
-        g = skip_white(norm, pos + 1)
-        if norm[g] == G and not ALPHANUMERIC[norm[g + 1]]:
-            return g + 1, np.int64(G_FORCE)
-    if matches(norm, pos, DEG):
-        stop = pos + DEG[1]
-        if matches(norm, stop, REE):
-            stop += REE[1]
-            stop += norm[stop] == S
-        stop, unit = read_degrees(norm, tables, stop + (norm[stop] == DOT))
-        if unit >= 0:
-            return stop, unit
-    stop = letters_stop(norm, tables, pos, True)
-    return stop, find_measure(norm, pos, stop)
-
-
-@helper
-def read_denominator(norm, tables, pos):
-    """Read the rest of a ratio of units after the first one, which ends at `pos`: (stop, slot of the second or -1)."""
-    start = pos
-    pos = skip_white(norm, start)
-    if norm[pos] == SLASH:
-        return read_unit(norm, tables, skip_white(norm, pos + 1))
-    if pos > start:
-        second = after_word(norm, pos, PER)
-        if second:
-            return read_unit(norm, tables, second)
-    if norm[pos] == MIDDLE_DOT or norm[pos] == STAR:
-        pos = skip_white(norm, pos + 1)
-    if not BEGINS_UNIT[norm[pos]]:
-        return pos, np.int64(-1)
-    stop = letters_stop(norm, tables, pos, False)
-    unit = find_measure(norm, pos, stop)
-    stop += norm[stop] == CARET
-    if unit >= 0 and norm[stop] == DASH and norm[stop + 1] == ZERO + 1:
-        return stop + 2, unit
-    return stop, np.int64(-1)
-
-
-@inlined
-def size_of_ratio(unit, other):
-    """Return (dimension, factor, power of ten) of the ratio of two units; one by time is per week."""
-    first, second = UNIT_DIMENSIONS[unit], UNIT_DIMENSIONS[other]
-    dimension = first << DIMENSION_BITS | second
-    if first == AMOUNT and second == VOLUME:
-        dimension = np.int64(MOLARITY)
-    factor = UNIT_FACTORS[unit]
-    if second == TIME:
-        factor *= SECONDS_A_WEEK // UNIT_FACTORS[other]
-    return dimension, factor, UNIT_POWERS[unit] - UNIT_POWERS[other]
-
-
-@helper
-def read_measure(norm, tables, pos, before_dash):
-    """Read the unit, or the ratio of two, of a numeral that ends at `pos`: (stop, or 0 if there is none, dimension,
-    factor, power of ten).
-
-    With `before_dash`, it may end before a `-` whatever follows.
-    """
-    none = np.int64(0)
-    start = pos + 1 if norm[pos] == DASH else skip_white(norm, pos)
-    if not BEGINS_UNIT[norm[start]]:
-        return none, none, none, none
-    stop, unit = read_unit(norm, tables, start)
-    if unit < 0:
-        return none, none, none, none
-    end, other = read_denominator(norm, tables, stop)
-    if other >= 0 and ((before_dash and norm[end] == DASH) or may_end(norm, tables, end, False)):
-        dimension, factor, power = size_of_ratio(unit, other)
-        return end, dimension, factor, power
-    is_percent = unit == PERCENT and norm[start] == PER_CENT
-    if (before_dash and norm[stop] == DASH) or may_end(norm, tables, stop, is_percent):
-        return stop, UNIT_DIMENSIONS[unit], UNIT_FACTORS[unit], UNIT_POWERS[unit]
-    return none, none, none, none
 
 
 @helper

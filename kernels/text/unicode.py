@@ -233,6 +233,14 @@ def is_digit(byte):
 
 
 @inlined
+def is_letter(norm, pos, tables):
+    """Return whether the character at `pos` of a normalised text is a letter (`str.isalpha`)."""
+    if norm[pos] < 0x80:
+        return 97 <= norm[pos] <= 122
+    return kind_of(decode(norm, pos), tables) == LETTER
+
+
+@inlined
 def is_superscript(code):
     return 0x2074 <= code <= 0x207B or code == 0xB2 or code == 0xB3 or code == 0xB9 or code == 0x2070
 

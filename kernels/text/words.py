@@ -27,7 +27,7 @@ from ..memory import (
     tail_of,
     trailing_zeros,
 )
-from .unicode import is_digit, normalize
+from .unicode import is_digit, is_letter, normalize
 
 _METRIC = {
     "nl": "nanoliter nanoliters nanolitre nanolitres",
@@ -288,18 +288,15 @@ def normalize_words(workspace, tables, text, start, stop):
 
 
 @inlined
-def read_words(workspace, tables, text, start, stop):
-    """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number.
+def find_words(workspace, text_end, runs, copy_end, count):
+    """Append the canonical words of the normalised text `norm[BEGIN:text_end]` to the first `count` spans: (their new
+    number, end of copies). `runs` is the bitmap of its runs, or 0.
 
     Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not follow a
-    number: those are words unchanged. The others are copied after the text and rewritten there.
+    number: those are words unchanged. The others are copied to `norm[copy_end:]` and rewritten there.
     """
     norm = workspace.bytes[NORM]
-    text_end, runs = normalize_words(workspace, tables, text, start, stop)
-    workspace.ints[COUNTS, NORM_STOP] = text_end
-    copy_end = text_end + GAP
     copy_start = np.int64(-1)
-    count = np.int64(0)
     state = np.int64(FRESH)
     run_start = np.int64(0)
     inside = NONE
@@ -328,7 +325,82 @@ def read_words(workspace, tables, text, start, stop):
         if starts != NONE:
             run_start = base + trailing_zeros(starts)
         inside = bits >> TOP
+    return count, copy_end
+
+
+@inlined
+def read_words(workspace, tables, text, start, stop):
+    """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number."""
+    text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    workspace.ints[COUNTS, NORM_STOP] = text_end
+    count, _ = find_words(workspace, text_end, runs, text_end + GAP, np.int64(0))
     return count
+
+
+@helper
+def find_words_again(workspace, text_end, copy_end, count):
+    """Do what `find_words` does, for texts that are read twice."""
+    return find_words(workspace, text_end, NONE, copy_end, count)
+
+
+@inlined
+def separates_parts(norm, pos, tables):
+    """Return whether the byte at `pos` is a `-` that a letter follows."""
+    return norm[pos] == DASH and is_letter(norm, pos + 1, tables)
+
+
+@helper
+def has_parts(norm, start, stop, tables):
+    for k in range(start, stop):
+        if separates_parts(norm, k, tables):
+            return True
+    return False
+
+
+@helper
+def cut_into_parts(workspace, tables, text_end, copy_end, count):
+    """Replace every `-` that a letter follows in the text `norm[BEGIN:text_end]` by a space. Those of its first `count`
+    words that have one are copied to `norm[copy_end:]` before; returns the end of copies.
+    """
+    ints, norm = workspace.ints, workspace.bytes[NORM]
+    for k in range(count):
+        start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
+        if start < text_end and has_parts(norm, start, stop, tables):
+            ints[SPAN_STARTS, k] = copy_end + 1
+            copy_end = copy_run(norm, start, stop, copy_end + 1)
+            ints[SPAN_STOPS, k] = copy_end
+    for k in range(BEGIN, text_end):
+        if separates_parts(norm, k, tables):
+            norm[k] = SPACE
+    return copy_end
+
+
+@helper
+def read_words_and_parts(workspace, tables, text, start, stop):
+    """Find the canonical words of `text[start:stop]` and its parts (docs/rules.md, Gates): (number of words, first
+    part, end of parts). The parts follow the words, or are the words.
+    """
+    text_end, _ = normalize_words(workspace, tables, text, start, stop)
+    count, copy_end = find_words_again(workspace, text_end, text_end + GAP, np.int64(0))
+    if not has_parts(workspace.bytes[NORM], np.int64(BEGIN), text_end, tables):
+        return count, np.int64(0), count
+    copy_end = cut_into_parts(workspace, tables, text_end, copy_end, count)
+    last, _ = find_words_again(workspace, text_end, copy_end, count)
+    return count, count, last
+
+
+@helper
+def read_parts(workspace, tables, text, start, length):
+    """Find the parts of the word `text[start:start + length]`; returns their number, 0 if it is its only part."""
+    norm = workspace.bytes[NORM]
+    text_end = BEGIN + length
+    if not has_parts(text, start, start + length, tables):
+        return np.int64(0)
+    for k in range(length):
+        norm[BEGIN + k] = text[start + k]
+    store8(norm, text_end, SPACES)
+    cut_into_parts(workspace, tables, text_end, text_end + GAP, np.int64(0))
+    return find_words_again(workspace, text_end, text_end + GAP, np.int64(0))[0]
 
 
 @hot_kernel

@@ -46,6 +46,28 @@ VANILLA_OPTIONS = {"reward": "vanilla", "section": "orc"}
 TASK_OF = {VANILLA: "lexical"}
 """Rows of grids that are rewards of another task."""
 
+PAPER: dict[str, Any] = {
+    "parameter_similarity": "words",
+    "quantity_error_factor": 1.0,
+    "coverage": "substring",
+    "max_added_numbers": None,
+    "max_added_words": None,
+}
+"""The options of rules 4 as the paper has them."""
+QUANTITIES = {"parameter_similarity": "quantities"}
+FACTOR = {"quantity_error_factor": 0.5}
+BY_WORDS, NO_NUMBERS, FEW_WORDS = {"coverage": "words"}, {"max_added_numbers": 0}, {"max_added_words": 2}
+RULES_4: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "quantities": QUANTITIES,
+    f"quantities{SEPARATOR}factor 0.5": QUANTITIES | FACTOR,
+    "by words": BY_WORDS,
+    f"by words{SEPARATOR}numbers 0": BY_WORDS | NO_NUMBERS,
+    f"by words{SEPARATOR}numbers 0{SEPARATOR}words 2": BY_WORDS | NO_NUMBERS | FEW_WORDS,
+    "laboratory": QUANTITIES | FACTOR | BY_WORDS | NO_NUMBERS | FEW_WORDS,
+}
+"""What counts wrong quantities, what keeps the prose to its steps, and both."""
+
 GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "table21": [
         (SEPARATOR.join(values), dict(zip(("order", "semantics", "total"), values, strict=True)))
@@ -63,8 +85,9 @@ GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("quantities", {"parameter_similarity": "quantities", "max_added_numbers": None}),
         (f"quantities{SEPARATOR}added numbers 0", {"parameter_similarity": "quantities", "max_added_numbers": 0}),
     ],
+    "rules4": [(name, PAPER | overrides) for name, overrides in RULES_4.items()],
 }
-"""Grids of the paper and of the options of rules 3: the name of each configuration and the settings it fixes."""
+"""Grids of the paper and of the options of rules 3 and 4: the name of each configuration and the settings it fixes."""
 
 BASE = "base"
 """Name of the configuration at hand, if no other one of the grid equals it."""

@@ -112,8 +112,8 @@ POLICIES = (
         "key_as_prose",
         "JSON pasted as prose",
         "The reference's steps; the prose of each is its JSON.",
-        "No setting tells pasted JSON from prose. assay score --html counts such rollouts (sign key_as_prose): "
-        f"leave them out of training, or {UNSEEN}.",
+        "max_added_words=2 closes the consistency gate on the names of the JSON's fields. assay score --html counts "
+        f"such rollouts (sign key_as_prose): leave them out of training, or {UNSEEN}.",
         lambda source: [WrittenStep(step.text, step.text) for step in source.steps],
     ),
     Policy(

@@ -59,6 +59,8 @@ from .scored_rows import (
 )
 
 NUMBERED_TRAINERS = ("verl", "skyrl", "areal")
+COMPONENT_COLUMNS = set(COMPONENTS) - {"quantity_errors"}
+"""The columns that rows with a column for each component have: rows scored by rules 1 to 3 have no others."""
 
 
 class ScoredRollout(NamedTuple):
@@ -155,7 +157,7 @@ class RowWriter:
         """Return what a row says of its prompt."""
         fields = self._fields
         results = {*earlier_results(row), fields.response, fields.reward}
-        if row.keys() >= set(COMPONENTS):  # each component is a column
+        if row.keys() >= COMPONENT_COLUMNS:
             results.update(TASK_COMPONENTS)
         return {name: value for name, value in row.items() if name not in results}
 

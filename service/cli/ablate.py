@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     default="table21",
     show_default=True,
     metavar="NAME",
-    help="Configurations: table21, table3 or table22 of the paper, rules3, or a TOML or JSON file.",
+    help="Configurations: table21, table3 or table22 of the paper, rules3, rules4, or a TOML or JSON file.",
 )
 @pair_option("--option", "task_options", "An option of the row Vanilla of table3: bertscore_model=roberta-large.")
 def command(

@@ -309,7 +309,9 @@ def _states(counted: Alignment, settings: ScoreSettings) -> list[tuple[FactorNam
     if settings.quantity_error_factor < 1.0:
         errors = errors_of(pairs)
         detail = f"{named_errors(errors)}, {format_number(settings.quantity_error_factor)} for each"
-        states.append(("quantities", penalized(states[-1][1], errors, settings), detail if errors else "none"))
+        states.append(
+            ("quantities", penalized(states[-1][1], errors, settings), detail if errors else "no wrong quantity")
+        )
     return states
 
 

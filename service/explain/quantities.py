@@ -19,7 +19,7 @@ from ...kernels.memory import (
     allocate_workspace,
 )
 from ...kernels.text.interning import PAIR
-from ...kernels.text.measures import dimension_name
+from ...kernels.text.measures import BASE_POWER, LETTERS, dimension_name
 from ...kernels.text.quantities import KINDS, SPAN_SHIFT, parameter_terms, unpacked
 from ...kernels.text.unicode import SYMBOLS, tables
 from ..scoring.texts import utf8
@@ -134,26 +134,11 @@ def advice_of(extra: Quantity | None, missing: Quantity | None) -> str:
 
 
 def _shown(mine: Sequence[Term], theirs: Sequence[Term]) -> list[ReadQuantity]:
-    quantities = dict.fromkeys(term for term in mine if isinstance(term, Quantity))
-    return [read_quantity(quantity, quantity not in theirs) for quantity in quantities]
+    quantities, others = dict.fromkeys(term for term in mine if isinstance(term, Quantity)), set(theirs)
+    return [read_quantity(quantity, quantity not in others) for quantity in quantities]
 
 
-PREFIXES = {"k": 18, "": 15, "m": 12, "μ": 9, "n": 6, "p": 3, "f": 0}
-"""Powers of ten of prefixed units, in base units."""
-PREFIXED = {
-    "volume": "l",
-    "mass": "g",
-    "length or molarity": "m",
-    "amount": "mol",
-    "activity": "u",
-    "voltage": "v",
-    "current": "a",
-    "frequency": "hz",
-    "pressure": "pa",
-    "base pairs": "bp",
-    "molecular mass": "da",
-}
-UNITS = {"celsius": "°c", "fahrenheit": "°f", "percent": "%", "rotation": "rpm", "g-force": "x g"}
+UNITS = {"celsius": "°c", "fahrenheit": "°f", "g-force": "x g", "cells": "cells", "wells": "wells"}
 TIMES = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 WEEK_HOURS = 168  # rates are per week, and shown per hour
 SHOWN = Context(prec=6)
@@ -176,23 +161,29 @@ def read_quantity(quantity: Quantity, wrong: bool) -> ReadQuantity:
 
 def _scaled(quantity: Quantity) -> tuple[list[Decimal], str]:
     """Return the values in a unit in which they are neither very large nor very small."""
-    values = [Decimal(mantissa).scaleb(power) for mantissa, power in quantity.values]
+    values = [Decimal(mantissa).scaleb(exponent) for mantissa, exponent in quantity.values]
     dimension, _, per = quantity.dimension.partition("/")
     if dimension in ("", "ratio", "pH"):
         return values, ""
     if per == "time":
         values = [value / WEEK_HOURS for value in values]
-    largest = max(map(abs, values))
-    unit, size = UNITS.get(dimension, dimension), Decimal("1e15")
+    largest = max(map(abs, values)) or Decimal(10) ** BASE_POWER
+    size = Decimal(10) ** BASE_POWER
     if dimension == "time":
         unit = next((name for name, seconds in TIMES.items() if largest >= seconds * size), "s")
         size *= TIMES[unit]
-    elif dimension in PREFIXED:
-        prefix = next((name for name, power in PREFIXES.items() if largest >= Decimal(10) ** power), "")
-        unit, size = prefix + PREFIXED[dimension], Decimal(10) ** PREFIXES[prefix]
+    else:
+        powers = {power for power in LETTERS[dimension].values() if not power % 3}
+        power = max((p for p in powers if largest >= size.scaleb(p)), default=min(powers))
+        unit, size = _unit(dimension, power), size.scaleb(power)
     if per:
-        unit += f"/{'h' if per == 'time' else PREFIXED.get(per, UNITS.get(per, per))}"
+        unit += f"/{'h' if per == 'time' else _unit(per, 0)}"
     return [value / size for value in values], unit
+
+
+def _unit(dimension: str, power: int) -> str:
+    spellings = (name for name, size in LETTERS[dimension].items() if size == power)
+    return UNITS.get(dimension) or min(spellings, key=len, default=dimension)
 
 
 def _number(value: Decimal) -> str:

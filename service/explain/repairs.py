@@ -12,7 +12,7 @@ from ..wording import first_n
 from .candidates import draft_of, listed_steps, prose_of, step_of
 from .case import Case
 from .edits import MAX_LINE, Draft, DraftStep, LineRepair, line_repairs, one_line, skeleton_of
-from .prose import added_by, added_in, coverages, marks_in
+from .prose import added_by, coverages, marks_in
 from .reading import Reading, Text, parsed_lines, read_response, spoken_of
 from .schema import Kind
 from .verdict import ANY_TAG, BAD_LINES
@@ -258,11 +258,11 @@ def _without_added(reading: Reading, reason: str, settings: ScoreSettings) -> Re
     draft, limit = draft_of(reading), settings.max_added_words
     steps, changed, texts = list(draft.steps), [], []
     verb = "Delete" if reason == "added_numbers" else "Drop"
-    count = len(reading.lines)
-    for k, (line, prose, own) in enumerate(
-        zip(reading.lines, reading.prose, added_in(reading, settings), strict=True), 1
-    ):
-        assert own is not None
+    pairs, count = list(zip(reading.lines, reading.prose, strict=True)), len(reading.lines)
+    if reading.prose[0].limited != reading.prose[0].spoken:
+        texts.append("Delete the lines before step 1 of <orc>")
+    added = added_by([(line, prose.spoken) for line, prose in pairs], count, settings)
+    for k, ((line, prose), own) in enumerate(zip(pairs, added, strict=True), 1):
         dropped = own.numbers if reason == "added_numbers" else own.beyond(limit) if own.fails(limit) else []
         if not dropped:
             continue
@@ -271,7 +271,7 @@ def _without_added(reading: Reading, reason: str, settings: ScoreSettings) -> Re
             start, stop = mark.characters
             kept.append(text[pos:start])
             pos = stop
-        said = one_line("".join([*kept, text[pos:]]))
+        said = one_line("".join([*kept, text[pos:]]).lstrip(" ,;:"))
         (left,) = added_by([(line, spoken_of([said.decode()])[0])], count, settings)
         if left.numbers if reason == "added_numbers" else left.fails(limit):
             said = prose_of(line)

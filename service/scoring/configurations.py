@@ -16,7 +16,7 @@ from .references import UNLIMITED
 
 T = TypeVar("T")
 
-READING = ("think_prefilled", "max_response_bytes", "max_steps")
+READING = ("think_prefilled", "max_response_bytes", "max_steps", "coverage")
 """The settings that decide what a text contains: configurations that agree in them share one reading."""
 
 SIMILARITY = ("object_similarity", "parameter_similarity", "order")

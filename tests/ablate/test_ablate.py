@@ -270,6 +270,24 @@ def test_rules_3_has_its_options_alone_and_together() -> None:
     assert grid.base == 0
 
 
+def test_rules_4_has_what_each_of_its_options_adds_whatever_the_base_is() -> None:
+    quantities, by_words = {"parameter_similarity": "quantities"}, {"coverage": "words"}
+    factor, few = {"quantity_error_factor": 0.5}, {"max_added_numbers": 0, "max_added_words": 2}
+    expected = {
+        "paper": {},
+        "quantities": quantities,
+        "quantities · factor 0.5": quantities | factor,
+        "by words": by_words,
+        "by words · numbers 0": by_words | {"max_added_numbers": 0},
+        "by words · numbers 0 · words 2": by_words | few,
+        "laboratory": quantities | factor | by_words | few,
+    }
+    for base in expected:
+        grid = grid_named("rules4", PAPER.overridden(expected[base]))
+        changes = {row.name: row.settings.model_dump(exclude_defaults=True) for row in grid.configurations}
+        assert (changes, grid.configurations[grid.base].name) == (expected, base)
+
+
 def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:
     """But for KL(·), which is a penalty of the training and no part of the reward."""
     *of_score, vanilla = grid_named("table3", PAPER).configurations

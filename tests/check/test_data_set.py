@@ -163,13 +163,28 @@ def test_shuffles_are_one_sequence_whatever_the_pieces(tmp_path: Path, monkeypat
 
 
 def test_rewards_with_each_option(tmp_path: Path) -> None:
-    data, _ = checked(tmp_path, [{"reference": GOOD}], max_added_numbers=3)
-    titles = ["paper", "quantities", "factor 0.5", "by words", "numbers 3", "words 2", "all"]
-    assert [option.title for option in data.options] == titles
-    earned = {policy.policy.name: policy.by_option for policy in data.policies()}
-    assert set(earned["gold"].values()) == {1.0}
-    assert earned["doses_converted"]["quantities"] == 1.0
-    assert earned["numbers_added"]["added_numbers"] == 0.0  # two in each of two steps
+    data, _ = checked(tmp_path, [{"reference": GOOD}], max_added_numbers=3, max_added_words=1)
+    assert [option.title for option in data.options] == [
+        *("paper", "quantities", "factor 0.5", "by words", "numbers 3", "words 1", "all")
+    ]
+    earned = {policy.policy.name: list(policy.by_option.values()) for policy in data.policies()}
+    words, numbers = EXPECTED["doses_multiplied"], EXPECTED["doses_converted"]
+    assert earned["gold"] == [1.0] * 7
+    wrong = [words, numbers, words / 2, words, words, words, numbers / 2]
+    for name in ("doses_multiplied", "one_dose_multiplied"):
+        assert earned[name] == pytest.approx(wrong, abs=1e-12)
+    assert earned["doses_as_limits"] == pytest.approx([1.0, numbers, 0.5, 1.0, 1.0, 1.0, numbers / 2], abs=1e-12)
+    converted = [numbers, 1.0, numbers, numbers, numbers, numbers, 1.0]
+    assert earned["doses_converted"] == pytest.approx(converted, abs=1e-12)
+    assert earned["prose_negated"] == [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    assert earned["next_words"] == [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]  # "mix", "tube", "gently"; "add", "buffer"
+    assert earned["numbers_added"] == [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0]  # two in each of two steps
+    assert earned["numbers_hyphened"] == [1.0] * 7
+    assert earned["line_before"] == [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]  # "boil", "everything"
+    data, _ = checked(tmp_path, [{"reference": GOOD}])
+    earned = {policy.policy.name: list(policy.by_option.values()) for policy in data.policies()}
+    for name in ("numbers_added", "numbers_hyphened", "line_before"):
+        assert earned[name] == [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0]
 
 
 def test_what_helps_against_several_policies_is_said_once(tmp_path: Path) -> None:
@@ -190,7 +205,7 @@ TALKATIVE = answer(STEPS, ["Add 5 ml of buffer, then 5 ml at 37 °C.", "Mix the 
 def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
     data, findings = checked(tmp_path, [GOOD, TALKATIVE])
     assert [(entry.reason, entry.place.location.number) for entry in findings] == [("lower_with_added_numbers", 2)]
-    assert "0.0000 instead of 1.0000" in findings[0].detail
+    assert findings[0].detail.endswith("earns 0.0000 instead of 1.0000: step 1 adds 37")
     advice = {entry.text: entry.good for entry in data.advice()}
     assert advice["parameter_similarity=quantities changes the reward of no gold answer."]
     text = "max_added_numbers=0 changes the reward of 1 of 2 gold answers; 1 of them earn less."
@@ -201,12 +216,24 @@ def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
     assert [level.passed for level in data.gold.levels()] == [1]
 
 
+def test_the_words_that_close_a_gate_are_named(tmp_path: Path) -> None:
+    denied = answer(STEPS, ["Add 5 ml of buffer.", "Never mix the tube gently."])
+    gelatine = answer([{**STEPS[0], "objects": ["gel"]}], ["Add 5 ml of agel."])
+    _, findings = checked(tmp_path, [GOOD, denied, gelatine])
+    assert [(entry.place.location.number, entry.reason, entry.detail.partition(": ")[2]) for entry in findings] == [
+        (2, "lower_with_added_words", "step 2 adds never"),
+        (3, "lower_with_word_coverage", "step 1 leaves out gel"),
+    ]
+
+
 def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> None:
     steps = [{**STEPS[0], "parameters": ["three times", "310 K", ".5 ml"]}, {**STEPS[1], "parameters": ["⅓ h"]}]
     rows = [{"reference": key_of(steps)}, {"reference": {"steps": STEPS}}]
     _, findings = checked(tmp_path, rows)
     assert findings == []
+    _, others = checked(tmp_path, rows, quantity_error_factor=0.5)
     _, findings = checked(tmp_path, rows, parameter_similarity="quantities")
+    assert findings == others
     assert [
         (finding.reason, finding.place.location.number, finding.detail.partition(":")[0]) for finding in findings
     ] == [

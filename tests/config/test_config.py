@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from assay import InvalidSetting, ScoreSettings
 from assay.kernels.json_columns import MAX_STEPS_BYTES
 from assay.service.config import Config, load
-from assay.service.settings import cpu_quotas
+from assay.service.settings import NULLABLE, cpu_quotas
 from assay.service.wording import in_this_shell, install_command
 
 
@@ -69,26 +69,27 @@ def test_texts_of_the_environment(variable, text, value):
     assert (setting, type(setting)) == (value, type(value))
 
 
-def test_none_stands_for_null_where_there_is_only_text(tmp_path):
+@pytest.mark.parametrize("name", sorted(NULLABLE))
+def test_none_stands_for_null_where_there_is_only_text(name, tmp_path):
     """Also over another source's number; elsewhere null is null, and a path may be called none."""
-    file = written(tmp_path, "[server]\nuds = 'none'\n[score]\nmax_added_numbers = 'none'\n")
+    variable, flag = f"ASSAY_{name.upper()}", f"--{name.replace('_', '-')}"
+    file = written(tmp_path, f"[server]\nuds = 'none'\n[score]\n{name} = 'none'\n")
     number = tmp_path / "number.toml"
-    number.write_text("[score]\nmax_added_numbers = 3\n", encoding="utf-8")
+    number.write_text(f"[score]\n{name} = 3\n", encoding="utf-8")
     for config, origin in (
-        (load({"max_added_numbers": "none"}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number), "flag --max-added-numbers"),
-        (load({}, {"ASSAY_MAX_ADDED_NUMBERS": "none"}, number), "environment ASSAY_MAX_ADDED_NUMBERS"),
+        (load({name: "none"}, {variable: "2"}, number), f"flag {flag}"),
+        (load({}, {variable: "none"}, number), f"environment {variable}"),
         (load({}, {}, file), str(file)),
     ):
-        assert (config.score, config.origin("max_added_numbers")) == (ScoreSettings(), origin)
+        assert (config.score, config.origin(name)) == (ScoreSettings(), origin)
     assert load({}, {}, file).server.uds == "none"
-    assert load({"max_added_numbers": 0}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number).score.max_added_numbers == 0
-    assert load({}, {"ASSAY_MAX_ADDED_NUMBERS": "2"}, number).score.max_added_numbers == 2
-    assert load({}, {}, number).score.max_added_numbers == 3
+    for flags, variables, value in (({name: 0}, {variable: "2"}, 0), ({}, {variable: "2"}, 2), ({}, {}, 3)):
+        assert getattr(load(flags, variables, number).score, name) == value
     for text in ("None", "null", "", "off"):
         with pytest.raises(InvalidSetting, match=r"must be an integer, or null \(as text: none\)"):
-            load({}, {"ASSAY_MAX_ADDED_NUMBERS": text})
-    with pytest.raises(InvalidSetting, match=r"config\.max_added_numbers: must be an integer, or null"):
-        ScoreSettings.checked({"max_added_numbers": "none"})
+            load({}, {variable: text})
+    with pytest.raises(InvalidSetting, match=rf"config\.{name}: must be an integer, or null"):
+        ScoreSettings.checked({name: "none"})
 
 
 def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):

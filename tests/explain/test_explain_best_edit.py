@@ -18,6 +18,13 @@ from tests.explain.recomputing import explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
 CASES = 200 if JIT else 4
+LABORATORY = {
+    "parameter_similarity": "quantities",
+    "quantity_error_factor": 0.25,
+    "coverage": "words",
+    "max_added_numbers": 0,
+    "max_added_words": 0,
+}
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},
@@ -25,6 +32,8 @@ CONFIGS = [
     {"use_position": False, "order": "lcs"},
     {"object_similarity": "max"},
     {"parameter_similarity": "quantities", "max_added_numbers": 0},
+    {"quantity_error_factor": 0.5},
+    LABORATORY,
 ]
 QUANTITIES = ["", "300 s", "0.3 l|4 °c", "5.0 min|10 ml", "10⁶ cells"]
 

@@ -154,13 +154,15 @@ def test_added_numbers_are_deleted():
 
 
 def test_added_words_are_dropped():
-    """Negations, and others only beyond the limit; with the lines before the first step."""
+    """Negations, and others only beyond the limit; and the lines before the first step."""
     response = answer(KEY, "Do not hurry.\nStep 1: Never, ever add the PBS for 5 minutes to boiling water.")
     for limit, dropped, prose in (
-        (3, "not”, “never", "Step 1: ever add the PBS for 5 minutes to boiling water.\n"),
-        (1, "not”, “never”, “ever”, “boiling”, “water", "Step 1: add the PBS for 5 minutes to\n"),
+        (3, "“never”", "Step 1: ever add the PBS for 5 minutes to boiling water.\n"),
+        (1, "“never”, “boiling”, “water”", "Step 1: ever add the PBS for 5 minutes to .\n"),
     ):
         (edit,) = explained(response, KEY, {"max_added_words": limit}, 1)["suggestions"]
-        assert edit["text"].startswith(f"Drop “{dropped}” in step 1 of <orc>; both gates then pass")
+        assert edit["text"] == (
+            f"Delete the lines before step 1 of <orc>; drop {dropped} in step 1 of <orc>; both gates then pass, "
+            "reward +1.0000."
+        )
         assert prose in edit["response"]
-        assert edit["reward"] == 1.0

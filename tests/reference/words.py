@@ -63,7 +63,7 @@ def words(text: str) -> list[str]:
 def parts(text: str) -> list[str]:
     """Return the words of a text in which every hyphen before a letter is a space."""
     canonical = canonical_text(text)
-    pairs = zip(canonical, [*canonical[1:], ""], strict=True)
+    pairs = zip(canonical, [*canonical[1:], ""], strict=False)
     return words_of_canonical("".join(" " if c == "-" and after.isalpha() else c for c, after in pairs))
 
 

@@ -253,6 +253,7 @@ def test_tasks_and_references_of_other_kinds(call: Call, tmp_path: Path) -> None
     call("select", source, "--curriculum", "--trainer", "openrlhf", "-o", output)
     assert json.loads(read(output)[1]["label"]) == {"task": "bioprobench.ord", "reference": references[1]}
     # In Parquet each component is a column; they are of a response, and not in a curriculum.
-    rows = [row("p", f"{k}", float(k), **dict.fromkeys(COMPONENTS, float(k)), advantage=1.0) for k in range(2)]
-    call("select", write(tmp_path / "scored.parquet", rows), "--curriculum", "-o", output)
-    assert pq.read_schema(output).names == ["prompt", "reference", "rollouts", "pass_rate", "mean_reward", "spread"]
+    for names in (COMPONENTS, COMPONENTS[:-1]):  # and as rules 3 had them, without quantity_errors
+        rows = [row("p", f"{k}", float(k), **dict.fromkeys(names, float(k)), advantage=1.0) for k in range(2)]
+        call("select", write(tmp_path / "scored.parquet", rows), "--curriculum", "-o", output)
+        assert pq.read_schema(output).names == ["prompt", "reference", "rollouts", "pass_rate", "mean_reward", "spread"]

@@ -87,6 +87,16 @@ const STAINED = answer(
   "Wear a face shield at the transilluminator.",
 );
 
+/** Settings that notice wrong quantities, and prose that says something else than its step. */
+const LABORATORY = {
+  parameter_similarity: "quantities",
+  quantity_error_factor: 0.5,
+  coverage: "words",
+  max_added_numbers: 0,
+  max_added_words: 2,
+};
+const PLAIN = replaced(PROSE, 1, "Add 250 μl of lysis buffer, and invert the tube.");
+
 /** Each has a title, the reason that the service returns for it, both texts, and settings that it needs, if any. */
 export const EXAMPLES = [
   { title: "A good answer", reason: "ok", response: answer(), reference: MINIPREP },
@@ -140,6 +150,23 @@ export const EXAMPLES = [
     config: { max_added_numbers: 0 },
   },
   {
+    title: "A wrong dose",
+    reason: "ok",
+    response: answer(
+      replaced(KEY, 0, ["resuspend", ["cell pellet"], ["25 ml", "resuspension buffer"]]),
+      replaced(PLAIN, 0, "Resuspend the cell pellet in 25 ml of resuspension buffer."),
+    ),
+    reference: MINIPREP,
+    config: LABORATORY,
+  },
+  {
+    title: "The prose says not to",
+    reason: "added_words",
+    response: answer(KEY, replaced(PLAIN, 2, "Do not incubate the lysate at room temperature for 5 min.")),
+    reference: MINIPREP,
+    config: LABORATORY,
+  },
+  {
     title: "A step without prose",
     reason: "step_count",
     response: answer(KEY, PROSE.slice(0, -1)),
@@ -166,4 +193,4 @@ export const EXAMPLES = [
 ];
 
 /** The examples of the initial group. */
-export const GROUP = [0, 1, 2, 3, 5, 7, 11].map((index) => EXAMPLES[index].response);
+export const GROUP = [0, 1, 2, 3, 5, 7, 13].map((index) => EXAMPLES[index].response);

@@ -112,14 +112,16 @@ class Highlights {
       const shared = new Set(similarity?.shared);
       step[role].forEach((phrase, index) => {
         const whole = similarity?.compared === "objects" && (shared.has(phrase.words.join(" ")) ? "shared" : odd);
-        const elements = compared && !whole ? elementsOf(phrase.words, similarity) : [];
-        const parts = elements.flatMap(({ size, shared: isShared }) => Array(size).fill(isShared ? "shared" : odd));
+        const elements = compared && !whole ? elementsOf(phrase, similarity) : [];
+        const parts = elements.map((element) => (element.shared ? "shared" : odd));
         const kindOf = (word, place) => {
           if (uncovered.has(word)) return "uncovered";
           return compared ? whole || parts[place] : null;
         };
         const literal = literals[role]?.[index];
-        if (literal) this.words(start, literal, phrase, kindOf);
+        if (!literal) return;
+        if (compared && similarity.compared === "terms") this.terms(start, literal, elements, odd);
+        else this.words(start, literal, phrase, kindOf);
       });
     }
   }
@@ -136,6 +138,26 @@ class Highlights {
     } else {
       const kind = kinds.find((one) => one === "uncovered") ?? kinds.find((one) => one !== "shared") ?? kinds[0];
       if (kind) this.mark(start + from, start + to, kind);
+    }
+  }
+
+  /** Marks each term of a phrase, or the phrase as a whole if they are written otherwise in the text. */
+  terms(start, [from, to], elements, odd) {
+    const raw = this.text.slice(start + from, start + to).toLowerCase();
+    let end = 0;
+    const places = elements.map(({ text }) => {
+      const at = raw.indexOf(text, end);
+      if (at >= 0) end = at + text.length;
+      return at;
+    });
+    const kindOf = ({ shared }) => (shared ? "shared" : odd);
+    if (places.every((at) => at >= 0)) {
+      elements.forEach((element, index) => {
+        const first = start + from + places[index];
+        this.mark(first, first + element.text.length, kindOf(element));
+      });
+    } else {
+      this.mark(start + from, start + to, kindOf({ shared: elements.every(({ shared }) => shared) }));
     }
   }
 

@@ -54,6 +54,8 @@ function rowOf([predicted, expected, pair], explanation, show) {
   const hints = (explanation.hints ?? []).filter(({ step, reference_step: other }) =>
     step ? step === predicted?.step : other && other === expected?.step,
   );
+  const wrong = pair?.quantities?.advice ?? [];
+  const advice = [...wrong.map((text) => make("p", { class: "tip wrong" }, upper(text))), ...hints.map(hintLine)];
   const none = (side) => make("div", { class: "step none" }, make("p", { class: "hint" }, `No ${side} step`));
   return make(
     "li",
@@ -63,14 +65,14 @@ function rowOf([predicted, expected, pair], explanation, show) {
       : none("predicted"),
     joint(pair),
     expected ? stepCard(expected, { kind: "reference", pair, odd: "missing", show }) : none("reference"),
-    hints.length > 0 && make("div", { class: "tips" }, ...hints.map(hintLine)),
+    advice.length > 0 && make("div", { class: "tips" }, ...advice),
   );
 }
 
 /** Returns what is shown between two matched steps: the value of the pair and its parts. */
 function joint(pair) {
   if (!pair) return make("div", { class: "joint" });
-  const { objects, parameters, position, value, parameters_counted: counted } = pair;
+  const { objects, parameters, position, value, parameters_counted: counted, quantities: read } = pair;
   return make(
     "div",
     { class: "joint" },
@@ -82,6 +84,7 @@ function joint(pair) {
         ["Objects", fixed(objects.value, 3)],
         ["Parameters", counted ? fixed(parameters.value, 3) : "not counted"],
         ["Position", fixed(position, 3)],
+        ...(read ? [["Wrong quantities", read.errors]] : []),
         ...equalTerms(parameters).map((text) => ["Equal", text]),
       ].map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))),
     ),
@@ -103,10 +106,11 @@ function stepCard(step, { kind, pair, odd, lost, prose, show, count }) {
     ? [
         ...phrases("Objects", step.objects, pair?.objects, odd),
         ...phrases("Parameters", step.parameters, pair?.parameters, odd),
+        ...quantities(pair?.quantities?.[kind === "key" ? "prediction" : "reference"], odd),
       ]
     : [make("p", { class: "raw" }, make("code", {}, shortened(step.text)))];
   const attributes = { class: "step", "data-kind": kind, "data-step": step.step };
-  return make("div", attributes, head, ...body, ...coverage(step), ...numbers(prose), ...proseOf(prose, step));
+  return make("div", attributes, head, ...body, ...coverage(step), ...added(prose), ...proseOf(prose, step));
 }
 
 /** Returns the name of a step, which shows its line in the text if it has one. */
@@ -150,10 +154,10 @@ function moveButtons(step, count) {
 /** Returns objects or parameters as chips, with shared words marked. */
 function phrases(title, given, similarity, odd) {
   if (!given.length) return [];
-  const chips = given.map(({ text, words }) => {
+  const chips = given.map(({ text, words, terms }) => {
     if (!words.length) return make("li", { class: "chip dropped" }, text || "(empty)", unseen(" (no words)"));
     if (similarity?.compared === "objects") return whole(words, similarity, odd);
-    const elements = similarity ? elementsOf(words, similarity) : words.map((word) => ({ text: word }));
+    const elements = similarity ? elementsOf({ words, terms }, similarity) : words.map((word) => ({ text: word }));
     return make("li", { class: "chip" }, ...elements.flatMap((element) => [mark(element, similarity, odd), " "]));
   });
   return [make("p", { class: "of" }, title), make("ul", { class: "chips" }, ...chips)];
@@ -177,18 +181,34 @@ function coverage({ coverage: found }) {
   const all = make("p", { class: `cover ${enough ? "good" : "bad"}` }, `Prose has ${covered} of ${total} words`);
   if (!uncovered.length) return [all];
   const lacking = uncovered.map((word) => make("li", { class: "chip uncovered" }, word));
-  return [all, make("p", { class: "of" }, "Not in the prose"), make("ul", { class: "chips" }, ...lacking)];
+  return [all, ...titled("Not in the prose", lacking)];
 }
 
-/** Returns the numbers that only the prose of a step has, where they are limited. */
-function numbers(prose) {
-  const added = prose?.added_numbers ?? [];
-  if (!added.length) return [];
-  const chips = added.map((number) => make("li", { class: "chip added" }, number));
-  return [make("p", { class: "of" }, "Numbers only in the prose"), make("ul", { class: "chips" }, ...chips)];
+/** Returns the quantities of a step's parameters as they are read, where they are; wrong ones marked. */
+function quantities(read, odd) {
+  const chips = (read ?? []).map(({ text, read: value, dimension, wrong }) =>
+    make(
+      "li",
+      { class: `chip ${wrong ? odd : "shared"}`, title: dimension || "no unit" },
+      value === text ? text : `${text} = ${value}`,
+      wrong && unseen(` (${odd})`),
+    ),
+  );
+  return titled("Quantities", chips);
 }
 
-/** Returns the prose of a step, with the words of the step and the numbers of its own marked. */
+const titled = (title, chips) =>
+  chips.length ? [make("p", { class: "of" }, title), make("ul", { class: "chips" }, ...chips)] : [];
+
+/** Returns the numbers and words that only the prose of a step has, where they are limited. */
+function added(prose) {
+  return ["numbers", "words"].flatMap((kind) => {
+    const chips = (prose?.[`added_${kind}`] ?? []).map((text) => make("li", { class: "chip added" }, text));
+    return titled(`${upper(kind)} only in the prose`, chips);
+  });
+}
+
+/** Returns the prose of a step, with the words of the step, and its own numbers and words, marked. */
 function proseOf(prose, step) {
   if (!prose) return [];
   const text = make("p", { class: "prose" });
@@ -207,4 +227,5 @@ function proseOf(prose, step) {
   return [text];
 }
 
+const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const shortened = (text) => (text.length > 300 ? `${text.slice(0, 300)} …` : text);

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assay import ScoreSettings
+from assay.kernels.rules import REASONS
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers import contract
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
@@ -75,6 +76,7 @@ def test_alternatives(client, path, ballast):
 SETTINGS = [
     {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1.0", "length_penalty": "relative"},
     {"max_steps": "2", "advantage_ddof": "0", "object_similarity": "max", "use_order": "0"},
+    {"coverage": "words", "quantity_error_factor": "0.5", "max_added_words": "2"},
 ]
 
 
@@ -87,19 +89,21 @@ def test_settings_in_the_query(client, path, given):
         assert [numbers_in(client.post(path, params=given, json=BODIES[path]))] == expected
 
 
-def test_none_in_the_query_is_null():
+@pytest.mark.parametrize(("setting", "code"), [("max_added_numbers", 12), ("max_added_words", 13)])
+def test_none_in_the_query_is_null(setting, code):
     """It lifts the limit of the service."""
-    rollout = Rollout(PERFECT.replace("\n</orc>", " Repeat it 7 times.\n</orc>"), REFERENCE)
-    codes = {name: expected_of([rollout], max_added_numbers=k)[0] for name, k in (("", 0), ("none", None), ("1", 1))}
-    assert [numbers["score_reason_code"] for numbers in codes.values()] == [12, 0, 0]
-    with serving(max_added_numbers=0) as client:
+    rollout = Rollout(PERFECT.replace("\n</orc>", " Repeat 7.\n</orc>"), REFERENCE)
+    codes = {name: expected_of([rollout], **{setting: k})[0] for name, k in (("", 0), ("none", None), ("1", 1))}
+    assert [numbers["score_reason_code"] for numbers in codes.values()] == [code, 0, 0]
+    assert [numbers[f"score_reason_{REASONS[code]}"] for numbers in codes.values()] == [1, 0, 0]
+    with serving(**{setting: 0}) as client:
         for path in PATHS:
             body = body_of(path, *rollout)
             for name, numbers in codes.items():
-                query = f"?max_added_numbers={name}" if name else ""
+                query = f"?{setting}={name}" if name else ""
                 assert numbers_in(client.post(path + query, json=body)) == numbers
-            document = problem_of(client.post(f"{path}?max_added_numbers=null", json=body), 422)
-            assert errors_of(document) == [("query.max_added_numbers", "invalid_setting")]
+            document = problem_of(client.post(f"{path}?{setting}=null", json=body), 422)
+            assert errors_of(document) == [(f"query.{setting}", "invalid_setting")]
 
 
 @every_reward
@@ -113,6 +117,11 @@ def test_every_invalid_setting_is_reported(client, path):
             },
         ),
         ("max_steps=1025", {("max_steps", "over_limit")}),
+        (
+            "quantity_error_factor=0&coverage=perhaps&max_added_words=-1",
+            {(name, "invalid_setting") for name in ("quantity_error_factor", "coverage", "max_added_words")},
+        ),
+        ("quantity_error_factor=none", {("quantity_error_factor", "invalid_setting")}),
     ):
         document = problem_of(client.post(f"{path}?{query}", json=BODIES[path]), 422)
         assert {(name.removeprefix("query."), reason) for name, reason in errors_of(document)} == errors
