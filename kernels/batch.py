@@ -86,7 +86,7 @@ class BatchMemory(NamedTuple):
     text: np.ndarray  # uint8 (t, bytes): the encoded references of a share, then its encoded responses
     offsets: np.ndarray  # int64 (t, texts + 1)
     bytes: np.ndarray  # uint8 (t, 3, n), see `Workspace`
-    ints: np.ndarray  # int64 (t, 41, n)
+    ints: np.ndarray  # int64 (t, 48, n)
     seed: np.uint64
     references: References  # each column with a dimension more
 

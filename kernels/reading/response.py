@@ -10,7 +10,7 @@ from ..rules import KEY_NUMBERING, MISSING_SECTIONS, OK, ORC_NUMBERING, STEP_COU
 from ..text.interning import reset
 from ..text.lines import NO_STEP, count_tokens, has_more_lines, has_more_steps, is_space, next_line, step_header
 from ..text.words import read_words, read_words_and_parts
-from .added import count_added_numbers, count_added_words, read_parts_of_step
+from .added import count_added_numbers, count_added_words, find_words_of_step
 from .coverage import step_coverage
 from .steps import read_key_steps
 
@@ -202,7 +202,7 @@ def read_orc_step(
     """
     coverage, numbers, own_words = 1.0, np.int64(0), np.int64(0)
     if row < steps:
-        parts = read_parts_of_step(workspace, tables, row) if added_words else np.int64(0)
+        key_words = find_words_of_step(workspace, tables, row) if added_words else np.int64(0)
         first = np.int64(0)
         if by_words or added_words:
             words, first, last = read_words_and_parts(workspace, tables, text, start, stop)
@@ -218,7 +218,7 @@ def read_orc_step(
         if added_numbers:
             numbers = count_added_numbers(workspace, tables, row, words, steps)
         if added_words:
-            own_words = count_added_words(workspace, tables, row, parts, first, last)
+            own_words = count_added_words(workspace, tables, row, key_words, first, last)
     return count_tokens(text, start, stop), coverage, numbers, own_words
 
 

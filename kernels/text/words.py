@@ -348,9 +348,13 @@ def separates_parts(norm, pos, tables):
 
 @helper
 def has_parts(norm, start, stop, tables):
+    hyphens = np.int64(0)
     for k in range(start, stop):
-        if separates_parts(norm, k, tables):
-            return True
+        hyphens += norm[k] == DASH
+    if hyphens:
+        for k in range(start, stop):
+            if separates_parts(norm, k, tables):
+                return True
     return False
 
 
