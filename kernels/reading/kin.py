@@ -18,7 +18,7 @@ from .trie import child_of, insert, slots_of_edges
 
 NO_KIN, AKIN, SAME = range(3)
 
-MIN_BEGINNING = 3
+MIN_BEGINNING, HEAD = 3, 8
 
 # Flags of nodes, of words that were marked: see above.
 WHOLE = 1 << 11
@@ -129,10 +129,8 @@ COMPARISONS_PER_BYTE, MAX_COMPARISONS = 4, 1 << 12
 """Comparisons for each byte, and in total, that naive comparison may spend before the trie takes over."""
 
 
-@inlined
-def first_bytes(text, start, stop):
-    """Return the bytes that akin words have in common, or all of a shorter word."""
-    return np.int64(head_of(text, start, min(stop - start, MIN_BEGINNING)))
+FIRST_BYTES = np.int64((1 << 8 * MIN_BEGINNING) - 1)
+"""The bytes of a word's head that an akin word has, too."""
 
 
 @helper
@@ -145,19 +143,24 @@ def find_kin(workspace, tables, text_row, count, other_row, others, other_count,
     text, other = workspace.bytes[text_row], workspace.bytes[other_row]
     budget = np.int64(0)
     for j in range(other_count):
-        ints[OTHER_HEADS, j] = first_bytes(other, ints[others, j], ints[others + 1, j])
-        budget += ints[others + 1, j] - ints[others, j]
+        begin, end = ints[others, j], ints[others + 1, j]
+        ints[OTHER_HEADS, j] = np.int64(head_of(other, begin, end - begin))
+        budget += end - begin
     for k in range(count):
         budget += ints[SOUGHT_STOPS, k] - ints[SOUGHT_STARTS, k]
     budget = min(COMPARISONS_PER_BYTE * budget, MAX_COMPARISONS)  # type: ignore[arg-type]
     for k in range(count):
         start, stop = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k]
-        head, kin = first_bytes(text, start, stop), NO_KIN
+        head, kin = np.int64(head_of(text, start, stop - start)), NO_KIN
         budget -= other_count
         j = 0
         while j < other_count and kin != SAME and budget >= 0:
-            if ints[OTHER_HEADS, j] == head:
+            difference = ints[OTHER_HEADS, j] ^ head
+            if difference & FIRST_BYTES == 0:
                 begin, end = ints[others, j], ints[others + 1, j]
+                if difference == 0 and end - begin == stop - start and stop - start <= HEAD:
+                    kin = SAME
+                    break
                 budget -= stop - start + end - begin
                 degree = kinship(text, start, stop, other, begin, end)
                 if degree == SAME or not need_letters or has_letter(other, begin, end, tables):

@@ -381,8 +381,8 @@ def read_words_and_parts(workspace, tables, text, start, stop):
     """Find the canonical words of `text[start:stop]` and its parts (docs/rules.md, Gates): (number of words, first
     part, end of parts). The parts follow the words, or are the words.
     """
-    text_end, _ = normalize_words(workspace, tables, text, start, stop)
-    count, copy_end = find_words_again(workspace, text_end, text_end + GAP, np.int64(0))
+    text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    count, copy_end = find_words(workspace, text_end, runs, text_end + GAP, np.int64(0))
     if not has_parts(workspace.bytes[NORM], np.int64(BEGIN), text_end, tables):
         return count, np.int64(0), count
     copy_end = cut_into_parts(workspace, tables, text_end, copy_end, count)
