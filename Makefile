@@ -17,7 +17,7 @@ PARALLEL := -n 6 --dist loadfile
 # Tests most of which start processes: they run in forks of one process, and for `make test-fresh` in fresh interpreters.
 PROCESSES := tests/cli tests/clients tests/conformance tests/deploy tests/files tests/http
 # Tests of libraries that make test does not install: without them they are skipped, or find only equal texts.
-OPTIONAL = $(shell grep -rlE '"(datasketch|kubernetes_validate|locust|prepare|scipy)\b|kubectl' tests --include='test_*.py') \
+OPTIONAL = $(shell grep -rlE '"(datasketch|kubernetes_validate|locust|pint|prepare|scipy)\b|kubectl' tests --include='test_*.py') \
 	tests/packaging/test_snippets.py
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 

@@ -378,6 +378,8 @@ STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
 PHRASES_USED, ACTION_PHRASE, FIRST_OBJECT, FIRST_PARAMETER = range(6, 10)
 # The last stamps in use: of sets, and of prose texts.
 STAMP, PROSE_STAMP = range(10, 12)
+# The end in NORM of the text that was read last.
+NORM_STOP = 12
 
 
 MIN_PROSE_SLOTS = 1 << 10

@@ -19,6 +19,7 @@ from ..memory import (
     COUNTS,
     EPOCH,
     NORM,
+    NORM_STOP,
     ODD_A,
     SLOTS,
     SPAN_STARTS,
@@ -26,43 +27,49 @@ from ..memory import (
     TERM_SPANS,
     TERMS,
     TEXT,
-    load8,
-    low_bytes,
     mix,
     read_only,
     store8,
 )
 from .interning import EPOCH_SHIFT, NONE, ONE, PAIR, STRING_MASK, add_string, intern, intern_pair, probe, reset
 from .measures import (
-    AMOUNT,
+    ALMOST,
+    ALPHANUMERIC,
     BASE_POWER,
-    CELSIUS,
+    COLON,
     DIMENSION_BITS,
-    FAHRENHEIT,
-    G_FORCE,
-    MOLARITY,
+    EQUAL,
+    GREATER_EQUAL,
+    LESS_EQUAL,
+    LETTERS_OF_ASCII,
+    MIDDLE_DOT,
     NO_DIMENSION,
-    PERCENT,
+    NON_ASCII,
     PH,
+    PLUS,
+    PLUS_MINUS,
     RATIO,
-    SECONDS_A_WEEK,
+    SLASH,
+    STAR,
+    TILDE,
     TIME,
-    UNIT_DIMENSIONS,
-    UNIT_FACTORS,
-    UNIT_POWERS,
-    VOLUME,
+    WHITE,
+    ZERO,
+    A,
+    C,
+    E,
+    H,
+    P,
+    T,
+    after_word,
+    bytes_in,
+    matches,
+    may_end,
+    read_measure,
+    skip_white,
+    word,
 )
-from .measures import (
-    HEADS as MEASURE_HEADS,
-)
-from .measures import (
-    LENGTHS as MEASURE_LENGTHS,
-)
-from .measures import (
-    TAILS as MEASURE_TAILS,
-)
-from .strings import decode, width
-from .unicode import LETTER, SEPARATOR, SYMBOLS, is_digit, kind_of, normalize
+from .unicode import SEPARATOR, is_digit, normalize
 from .words import (
     BEGIN,
     COMMA,
@@ -71,12 +78,10 @@ from .words import (
     FIRST_LETTER,
     FRESH,
     GAP,
-    MAX_LENGTH,
     SPACE,
-    G,
     X,
+    append_word,
     copy_run,
-    find_name,
     finish_run,
     joins_thousands,
     read_words,
@@ -99,69 +104,23 @@ SPAN_SHIFT = 32
 EXPONENT_BITS, MIDDLE = 17, 1 << 16
 """MIDDLE is added to exponents, so that they are positive."""
 
-NON_ASCII = 0x80
-DEGREE, MIDDLE_DOT, PLUS_MINUS, LESS_EQUAL, GREATER_EQUAL, ALMOST = SYMBOLS.values()
-PLUS, SLASH, COLON, CARET, STAR, EQUAL, TILDE = np.frombuffer(b"+/:^*=~", np.uint8)
-LESS_SIGN, GREATER_SIGN, PER_CENT = np.frombuffer(b"<>%", np.uint8)
-A, C, E, F, H, P, S, ZERO = np.frombuffer(b"acefhps0", np.uint8)
+LESS_SIGN, GREATER_SIGN = np.frombuffer(b"<>", np.uint8)
 SEPARATORS = np.uint64(int.from_bytes(bytes([SEPARATOR]) * 8, "little"))
 
-
-def bytes_in(text: str, non_ascii: bool = False) -> np.ndarray:
-    """Return a table of the 256 bytes of normalised text: whether a byte is one of these ASCII characters and symbols,
-    or not ASCII.
-    """
-    table = np.zeros(256, np.bool_)
-    table[[SYMBOLS.get(character, ord(character)) for character in text]] = True
-    table[NON_ASCII:] = non_ascii
-    return table
-
-
-DIGITS_AND_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
-ALPHANUMERIC = bytes_in(DIGITS_AND_LETTERS, non_ascii=True)
-IN_RUN = bytes_in(DIGITS_AND_LETTERS + "%-._", non_ascii=True)
-WHITE = bytes_in(" \t\n\r\x0b\x0c")
+IN_RUN = bytes_in("0123456789%-._" + LETTERS_OF_ASCII, non_ascii=True)
 BEGINS = bytes_in("0123456789.+-<>~≤≥≈pmluac")
 """First bytes of quantities."""
 BEGINS_ANYWHERE = bytes_in("<>~≤≥≈")
 WORD_COMPARISONS = bytes_in("lmu")
 NOT_BEFORE, NOT_BEFORE_AFTER_DIGIT = bytes_in("._%^-+"), bytes_in(",:/")
-NOT_AFTER = bytes_in("_^%")
 
 
-def word(text: str) -> tuple[np.uint64, np.int64]:
-    return np.uint64(word_of(text.encode())), np.int64(len(text))
-
-
-TO, AND, PER, THAN, LEAST, MOST, DEG, REE = map(word, ("to", "and", "per", "than", "least", "most", "deg", "ree"))
+TO, AND, THAN, LEAST, MOST = map(word, ("to", "and", "than", "least", "most"))
 LESS_WORD, MORE_WORD, AT, UP, MINUS = map(word, ("less", "more", "at", "up", "minus"))
 ABOUT, AROUND, APPROX, IMATELY, CA = map(word, ("about", "around", "approx", "imately", "ca"))
-CELSIUS_WORD, FAHR, ENHEIT = map(word, ("celsius", "fahr", "enheit"))
 TEN = word("10^")
 ROOM, AMBIENT, TEMPERA, TURE, ROOM_SHORT = map(word, ("room", "ambient", "tempera", "ture", "r.t"))
 ROOM_TEMPERATURE = np.frombuffer(b"rt".ljust(24), np.uint8)
-
-
-@inlined
-def matches(norm, pos, expected):
-    """Return whether the word of `word` occurs at `pos`."""
-    return low_bytes(load8(norm, pos), expected[1]) == expected[0]
-
-
-@inlined
-def skip_white(norm, pos):
-    while WHITE[norm[pos]]:
-        pos += 1
-    return pos
-
-
-@inlined
-def after_word(norm, pos, expected):
-    """Return the position after the word at `pos` and the white space that must follow it, or 0."""
-    stop = pos + expected[1]
-    if not matches(norm, pos, expected) or not WHITE[norm[stop]]:
-        return np.int64(0)
-    return skip_white(norm, stop)
 
 
 @inlined
@@ -169,41 +128,6 @@ def after_words(norm, pos, first, second):
     """Return the position after two words at `pos`, each with white space after it, or 0."""
     pos = after_word(norm, pos, first)
     return after_word(norm, pos, second) if pos else pos
-
-
-@helper
-def letters_stop(norm, tables, pos, with_points):
-    """Return the end of the run of letters from `pos` on, in which points are allowed before a letter `with_points`.
-
-    A run that is longer than any name of a unit ends after MAX_LENGTH bytes or some more.
-    """
-    start = pos
-    while pos - start <= MAX_LENGTH:
-        byte = norm[pos]
-        if byte == DOT and with_points and pos > start:
-            byte = norm[pos + 1]
-            if byte < FIRST_LETTER or (byte >= NON_ASCII and kind_of(decode(norm, pos + 1), tables) < LETTER):
-                return pos
-            if not ALPHANUMERIC[byte]:
-                return pos
-            pos += 1
-        elif byte >= NON_ASCII:
-            if kind_of(decode(norm, pos), tables) < LETTER:
-                return pos
-            pos += width(byte)
-        elif ALPHANUMERIC[byte] and not is_digit(byte):
-            pos += 1
-        else:
-            return pos
-    return pos
-
-
-@inlined
-def find_measure(norm, start, stop):
-    """Return the slot of the unit that `norm[start:stop]` spells, or -1."""
-    if stop == start or stop - start > MAX_LENGTH:
-        return np.int64(-1)
-    return find_name(MEASURE_HEADS, MEASURE_TAILS, MEASURE_LENGTHS, norm, start, stop)
 
 
 @inlined
@@ -215,25 +139,6 @@ def may_begin(norm, pos):
     if ALPHANUMERIC[before] or NOT_BEFORE[before]:
         return False
     return not (NOT_BEFORE_AFTER_DIGIT[before] and pos - 2 >= BEGIN and is_digit(norm[pos - 2]))
-
-
-@helper
-def may_end(norm, tables, pos, is_percent):
-    """Return whether a quantity may end at `pos`; `is_percent`: after the unit `%`."""
-    byte = norm[pos]
-    if ALPHANUMERIC[byte]:
-        if not is_percent or is_digit(byte):
-            return False
-        return byte < NON_ASCII or kind_of(decode(norm, pos), tables) == LETTER
-    if NOT_AFTER[byte]:
-        return False
-    if byte == DOT or byte == DASH:
-        return not ALPHANUMERIC[norm[pos + 1]]
-    if byte == SLASH:
-        return find_measure(norm, pos + 1, letters_stop(norm, tables, pos + 1, False)) < 0
-    if byte == COMMA or byte == COLON:
-        return not (is_digit(norm[pos - 1]) and is_digit(norm[pos + 1]))
-    return True
 
 
 @helper
@@ -313,100 +218,6 @@ def read_numeral(norm, pos):
 
 
 @helper
-def read_degrees(norm, tables, pos):
-    """Read the scale of a temperature, after white space: (stop, slot of the unit or -1)."""
-    pos = skip_white(norm, pos)
-    stop = letters_stop(norm, tables, pos, False)
-    length = stop - pos
-    if (length == 1 and norm[pos] == C) or (length == CELSIUS_WORD[1] and matches(norm, pos, CELSIUS_WORD)):
-        return stop, np.int64(CELSIUS)
-    if length == 1 and norm[pos] == F:
-        return stop, np.int64(FAHRENHEIT)
-    if length == FAHR[1] + ENHEIT[1] and matches(norm, pos, FAHR) and matches(norm, pos + FAHR[1], ENHEIT):
-        return stop, np.int64(FAHRENHEIT)
-    return stop, np.int64(-1)
-
-
-@helper
-def read_unit(norm, tables, pos):
-    """Read the unit at `pos`: (stop, its slot, or -1 if there is none)."""
-    if norm[pos] == PER_CENT:
-        return pos + 1, np.int64(PERCENT)
-    if norm[pos] == DEGREE:
-        return read_degrees(norm, tables, pos + 1)
-    if norm[pos] == X:
-        g = skip_white(norm, pos + 1)
-        if norm[g] == G and not ALPHANUMERIC[norm[g + 1]]:
-            return g + 1, np.int64(G_FORCE)
-    if matches(norm, pos, DEG):
-        stop = pos + DEG[1]
-        if matches(norm, stop, REE):
-            stop += REE[1]
-            stop += norm[stop] == S
-        stop, unit = read_degrees(norm, tables, stop + (norm[stop] == DOT))
-        if unit >= 0:
-            return stop, unit
-    stop = letters_stop(norm, tables, pos, True)
-    return stop, find_measure(norm, pos, stop)
-
-
-@helper
-def read_denominator(norm, tables, pos):
-    """Read the rest of a ratio of units after the first one, which ends at `pos`: (stop, slot of the second or -1)."""
-    start = pos
-    pos = skip_white(norm, start)
-    if norm[pos] == SLASH:
-        return read_unit(norm, tables, skip_white(norm, pos + 1))
-    if pos > start:
-        second = after_word(norm, pos, PER)
-        if second:
-            return read_unit(norm, tables, second)
-    if norm[pos] == MIDDLE_DOT or norm[pos] == STAR:
-        pos = skip_white(norm, pos + 1)
-    stop = letters_stop(norm, tables, pos, False)
-    unit = find_measure(norm, pos, stop)
-    stop += norm[stop] == CARET
-    if unit >= 0 and norm[stop] == DASH and norm[stop + 1] == ZERO + 1:
-        return stop + 2, unit
-    return stop, np.int64(-1)
-
-
-@inlined
-def size_of_ratio(unit, other):
-    """Return (dimension, factor, power of ten) of the ratio of two units; one by time is per week."""
-    first, second = UNIT_DIMENSIONS[unit], UNIT_DIMENSIONS[other]
-    dimension = first << DIMENSION_BITS | second
-    if first == AMOUNT and second == VOLUME:
-        dimension = np.int64(MOLARITY)
-    factor = UNIT_FACTORS[unit]
-    if second == TIME:
-        factor *= SECONDS_A_WEEK // UNIT_FACTORS[other]
-    return dimension, factor, UNIT_POWERS[unit] - UNIT_POWERS[other]
-
-
-@helper
-def read_measure(norm, tables, pos, before_dash):
-    """Read the unit, or the ratio of two, of a numeral that ends at `pos`: (stop, or 0 if there is none, dimension,
-    factor, power of ten).
-
-    With `before_dash`, it may end before a `-` whatever follows.
-    """
-    none = np.int64(0)
-    start = pos + 1 if norm[pos] == DASH else skip_white(norm, pos)
-    stop, unit = read_unit(norm, tables, start)
-    if unit < 0:
-        return none, none, none, none
-    end, other = read_denominator(norm, tables, stop)
-    if other >= 0 and ((before_dash and norm[end] == DASH) or may_end(norm, tables, end, False)):
-        dimension, factor, power = size_of_ratio(unit, other)
-        return end, dimension, factor, power
-    is_percent = unit == PERCENT and norm[start] == PER_CENT
-    if (before_dash and norm[stop] == DASH) or may_end(norm, tables, stop, is_percent):
-        return stop, UNIT_DIMENSIONS[unit], UNIT_FACTORS[unit], UNIT_POWERS[unit]
-    return none, none, none, none
-
-
-@helper
 def intern_quantity(workspace, digits, exponent, dimension, factor, power, kind):
     """Return the string of the quantity `digits` · 10 ^ `exponent` · `factor` · 10 ^ `power` of a dimension.
 
@@ -421,10 +232,10 @@ def intern_quantity(workspace, digits, exponent, dimension, factor, power, kind)
     else:
         negative = digits < 0
         digits = abs(digits)
-        while factor % 10 == 0:
-            factor //= 10
-            exponent += 1
         if factor != 1:
+            while factor % 10 == 0:
+                factor //= 10
+                exponent += 1
             upper = digits // 1_000_000 * factor
             further = upper // 10**12
             digits = upper % 10**12 * 1_000_000 + digits % 1_000_000 * factor
@@ -545,42 +356,35 @@ def read_mark(norm, pos):
 
 
 @inlined
-def read_connector(norm, pos, kind):
-    """Return the position after the `-`, `to`, `±` or `+/-` between two values, or 0."""
+def read_connector(norm, pos):
+    """Read the `-`, `to`, `±` or `+/-` between two values, after white space: (position after it, or 0, kind)."""
     start = pos
     pos = skip_white(norm, start)
-    if kind == RANGE:
-        if norm[pos] == DASH:
-            second = skip_white(norm, pos + 1)
-            return second if is_digit(norm[second]) or norm[second] == DOT else np.int64(0)  # else as in `5-ml`
-        return after_word(norm, pos, TO) if pos > start else np.int64(0)
-    if norm[pos] == PLUS_MINUS:
-        return skip_white(norm, pos + 1)
-    if norm[pos] == PLUS and norm[pos + 1] == SLASH and norm[pos + 2] == DASH:
-        return skip_white(norm, pos + 3)
-    return np.int64(0)
+    stop, kind = np.int64(0), np.int64(RANGE)
+    if norm[pos] == DASH:
+        stop = skip_white(norm, pos + 1)
+    elif norm[pos] == T and pos > start:
+        stop = after_word(norm, pos, TO)
+    elif norm[pos] == PLUS_MINUS:
+        stop, kind = skip_white(norm, pos + 1), np.int64(TOLERANCE)
+    elif norm[pos] == PLUS and norm[pos + 1] == SLASH and norm[pos + 2] == DASH:
+        stop, kind = skip_white(norm, pos + 3), np.int64(TOLERANCE)
+    return stop, kind
 
 
 @helper
-def read_two_values(workspace, tables, pos, digits, exponent, has_comma, kind):
-    """Read the rest of a range or a tolerance, after its first numeral: (stop, or 0 if there is none, string)."""
+def read_second_value(workspace, tables, pos, kind, digits, exponent, has_comma, first_stop, dimension, factor, power):
+    """Read the second value of a range or a tolerance at `pos`: (stop, or 0 if there is none, string).
+
+    digits, exponent, has_comma: of the first numeral; dimension, factor, power: of its unit, if `first_stop` is not 0.
+    """
     norm = workspace.bytes[NORM]
-    none, one = np.int64(0), np.int64(1)
-    second = read_connector(norm, pos, kind)
-    dimension, factor, power = none, one, none
-    stop = none
-    has_unit = False
-    if not second:
-        stop, dimension, factor, power = read_measure(norm, tables, pos, kind == RANGE)
-        second = read_connector(norm, stop, kind) if stop else none
-        has_unit = True
-    if not second:
-        return none, none
-    pos, other_digits, other_exponent, other_comma = read_numeral(norm, second)
+    none = np.int64(0)
+    pos, other_digits, other_exponent, other_comma = read_numeral(norm, pos)
     if not pos:
         return none, none
     stop, other_dimension, other_factor, other_power = read_measure(norm, tables, pos, False)
-    if has_unit:
+    if first_stop:
         if not stop or other_dimension != dimension:
             return none, none
     elif stop:
@@ -588,7 +392,10 @@ def read_two_values(workspace, tables, pos, digits, exponent, has_comma, kind):
     elif has_comma or other_comma or not may_end(norm, tables, pos, False):
         return none, none
     else:
-        stop, other_factor, other_power = pos, one, none
+        stop = pos
+        dimension = np.int64(NO_DIMENSION)
+        factor = other_factor = np.int64(1)
+        power = other_power = none
     scale = scale_of(dimension)
     first = intern_quantity(workspace, digits, exponent, dimension, factor, power + scale, kind)
     last = intern_quantity(workspace, other_digits, other_exponent, dimension, other_factor, other_power + scale, kind)
@@ -649,8 +456,11 @@ def add_times(norm, tables, pos, digits, exponent, factor, power):
 
 
 @helper
-def read_quantity(workspace, tables, pos):
-    """Read the quantity at `pos` of NORM: (stop, or 0 if there is none, string)."""
+def read_quantity(workspace, tables, pos, last_digit):
+    """Read the quantity at `pos` of NORM: (stop, or 0 if there is none, string).
+
+    last_digit: position of the last digit, after which no second number needs to be looked for.
+    """
     norm = workspace.bytes[NORM]
     none, one, plain = np.int64(0), np.int64(1), np.int64(PLAIN)
     if norm[pos] == P:
@@ -663,29 +473,49 @@ def read_quantity(workspace, tables, pos):
         if stop <= start or not may_end(norm, tables, stop, False):
             return none, none
         return stop, intern_quantity(workspace, digits, exponent, np.int64(PH), one, none, plain)
+    start, kind, signed, negative = pos, plain, False, False
     if is_digit(norm[pos]):
-        stop, string = read_number_ratio(workspace, tables, pos)
-        if stop:
-            return stop, string
-    start, kind = read_mark(norm, pos)
-    minus = after_word(norm, start, MINUS)
-    negative = norm[start] == DASH or minus > 0
-    signed = negative or norm[start] == PLUS
-    if signed:
-        start = minus if minus else start + 1
+        while is_digit(norm[start]):
+            start += 1
+        if norm[start] == SLASH or norm[skip_white(norm, start)] == COLON:
+            stop, string = read_number_ratio(workspace, tables, pos)
+            if stop:
+                return stop, string
+        start = pos
+    elif norm[pos] != DOT:
+        start, kind = read_mark(norm, pos)
+        minus = after_word(norm, start, MINUS)
+        negative = norm[start] == DASH or minus > 0
+        signed = negative or norm[start] == PLUS
+        if signed:
+            start = minus if minus else start + 1
     pos, digits, exponent, has_comma = read_numeral(norm, start)
     if not pos:
         return none, none
     if negative:
         digits = -digits
-    if not signed and kind == PLAIN:
-        for both in (RANGE, TOLERANCE):
-            stop, string = read_two_values(workspace, tables, pos, digits, exponent, has_comma, np.int64(both))
+    may_have_two = not signed and kind == PLAIN and pos <= last_digit
+    if may_have_two:
+        second, both = read_connector(norm, pos)
+        if second:
+            stop, string = read_second_value(
+                workspace, tables, second, both, digits, exponent, has_comma, none, none, one, none
+            )
             if stop:
                 return stop, string
-    stop, dimension, factor, power = read_measure(norm, tables, pos, False)
+    stop, dimension, factor, power = read_measure(norm, tables, pos, may_have_two)
+    if stop and may_have_two:
+        second, both = read_connector(norm, stop)
+        if second:
+            end, string = read_second_value(
+                workspace, tables, second, both, digits, exponent, has_comma, stop, dimension, factor, power
+            )
+            if end:
+                return end, string
+        if norm[stop] == DASH:  # where only the first value of a range may end
+            stop, dimension, factor, power = read_measure(norm, tables, pos, False)
     if stop:
-        if dimension == TIME and not signed:
+        if dimension == TIME and not signed and stop <= last_digit:
             stop, digits, exponent = add_times(norm, tables, stop, digits, exponent, factor, power)
             factor, power = one, none
         return stop, intern_quantity(workspace, digits, exponent, dimension, factor, power + BASE_POWER, kind)
@@ -743,6 +573,9 @@ def append_piece(workspace, terms, start, stop, text_end):
         end = start
         while end < stop and IN_RUN[norm[end]]:
             end += 1
+        if state == FRESH and norm[start] >= FIRST_LETTER and norm[end - 1] >= FIRST_LETTER:
+            count, start = append_word(workspace, count, start, end), end
+            continue
         run = stripped_start(norm, start, end)
         copies += 1
         count, copies, state = finish_run(workspace, count, copies, copy_run(norm, run, end, copies), state)
@@ -820,9 +653,9 @@ def write_fractions(text, start, stop):
 
 
 @helper
-def normalize_element(workspace, tables, start, stop):
+def normalize_again(workspace, tables, start, stop):
     """Write the text of the element `text[start:stop]` of TEXT in which quantities are read to NORM, from BEGIN on;
-    returns its end. Bytes that belong to nothing follow it.
+    returns its end.
     """
     text, norm = workspace.bytes[TEXT], workspace.bytes[NORM]
     begin = np.int64(text.shape[0] // 2)
@@ -835,17 +668,29 @@ def normalize_element(workspace, tables, start, stop):
         if norm[pos] != COMMA or not joins_thousands(norm, pos, end):
             norm[used] = norm[pos]
             used += 1
-    store8(norm, used, SEPARATORS)
     return used
 
 
+NEEDS_READING, NEEDS_REWRITING = 1, 2
+
+
 @inlined
-def may_have_quantities(text, start, stop):
-    """Return whether the UTF-8 `text[start:stop]` has a digit or is not ASCII."""
+def needs_of(text, start, stop):
+    """Return what the element `text[start:stop]` may need: NEEDS_READING for a digit, with NEEDS_REWRITING for commas,
+    thin spaces and fractions; 0 if it has only words.
+    """
+    needs = 0
     for k in range(start, stop):
-        if is_digit(text[k]) or text[k] >= NON_ASCII:
-            return True
-    return False
+        byte = text[k]
+        if is_digit(byte) or byte >= NON_ASCII:
+            needs |= NEEDS_READING
+            if byte == 0xC2:
+                needs |= NEEDS_REWRITING if 0xBC <= text[k + 1] <= 0xBE else 0
+            elif byte == 0xE2:
+                needs |= NEEDS_REWRITING if is_thin_space(text, k, stop) else 0
+        elif byte == COMMA:
+            needs |= NEEDS_REWRITING
+    return needs
 
 
 @helper
@@ -855,23 +700,33 @@ def append_terms(workspace, tables, terms, start, stop, count):
 
     The element has been read last: the spans are of its `count` words.
     """
-    if not may_have_quantities(workspace.bytes[TEXT], start, stop):
+    needs = needs_of(workspace.bytes[TEXT], start, stop)
+    if not needs & NEEDS_READING:
         return append_words(workspace, terms, count)
     ints, norm = workspace.ints, workspace.bytes[NORM]
-    end = normalize_element(workspace, tables, start, stop)
+    end = ints[COUNTS, NORM_STOP]
+    if needs & NEEDS_REWRITING:
+        end = normalize_again(workspace, tables, start, stop)
+    last_digit = end - 1
+    while last_digit >= BEGIN and not is_digit(norm[last_digit]):
+        last_digit -= 1
+    if last_digit < BEGIN:
+        return append_words(workspace, terms, count)
+    store8(norm, end, SEPARATORS)
     piece = pos = np.int64(BEGIN)
     while pos < end:
         if BEGINS[norm[pos]] and (BEGINS_ANYWHERE[norm[pos]] or may_begin(norm, pos)):
-            stop, string = read_quantity(workspace, tables, pos)
+            stop, string = read_quantity(workspace, tables, pos, last_digit)
             if stop:
-                terms = append_piece(workspace, terms, piece, pos, end)
+                if piece < pos:
+                    terms = append_piece(workspace, terms, piece, pos, end)
                 ints[TERMS, terms] = string
                 ints[TERM_SPANS, terms] = pos << SPAN_SHIFT | stop
                 terms += 1
                 piece = pos = stop
                 continue
         pos += 1
-    return append_piece(workspace, terms, piece, end, end)
+    return append_piece(workspace, terms, piece, end, end) if piece < end else terms
 
 
 @inlined

@@ -12,7 +12,9 @@ import numpy as np
 from ..compiler import helper, hot_kernel, inlined
 from ..memory import (
     CODES,
+    COUNTS,
     NORM,
+    NORM_STOP,
     ODD_A,
     ODD_B,
     SPAN_STARTS,
@@ -330,6 +332,7 @@ def find_words(workspace, text_end, runs, copy_end, count):
 def read_words(workspace, tables, text, start, stop):
     """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number."""
     text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    workspace.ints[COUNTS, NORM_STOP] = text_end
     count, _ = find_words(workspace, text_end, runs, text_end + GAP, np.int64(0))
     return count
 

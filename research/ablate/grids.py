@@ -57,7 +57,7 @@ PAPER: dict[str, Any] = {
 QUANTITIES = {"parameter_similarity": "quantities"}
 FACTOR = {"quantity_error_factor": 0.5}
 BY_WORDS, NO_NUMBERS, FEW_WORDS = {"coverage": "words"}, {"max_added_numbers": 0}, {"max_added_words": 2}
-RULES_4 = {
+RULES_4: dict[str, dict[str, Any]] = {
     "paper": {},
     "quantities": QUANTITIES,
     f"quantities{SEPARATOR}factor 0.5": QUANTITIES | FACTOR,

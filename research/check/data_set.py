@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...service.errors import NotInstalled
+from ...service.explain.prose import added_in, coverages
 from ...service.explain.quantities import quantity_limits
-from ...service.explain.reading import ReadStep, canons, steps_in
+from ...service.explain.reading import ReadStep, Text, canons, read_response, steps_in
 from ...service.records.jobs.row_tasks import score_rollouts
 from ...service.records.rows.rows import RowPlace
 from ...service.rewards.batch import Batch
@@ -20,14 +21,17 @@ from ...service.rewards.registry import SCORE
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.rewards.scoring import score
+from ...service.scoring.texts import utf8
 from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block
-from ...service.wording import fixed, format_number, in_this_shell, plural
+from ...service.wording import first_n, fixed, format_number, in_this_shell, plural
 from .gold import ALL, NO_ANSWER, PAPER, GoldAnswers, GoldPrompts, Option, options_of
 from .near_duplicates import DuplicatePair, NearDuplicates
 from .policies import Earned, Earnings
 from .rows import CheckedRow, each_alternative
+
+MAX_WORDS = 4  # words that a finding names
 
 
 class RowFinding(NamedTuple):
@@ -90,6 +94,22 @@ def add_quantity_limits(rows: Sequence[CheckedRow], steps: Sequence[Sequence[Rea
         for number, step in enumerate(row_steps, 1):
             limits = chain.from_iterable(map(quantity_limits, step.parameters))
             row.warnings += [("quantity_limit", f"step {number}: {sentence}") for sentence in limits]
+
+
+def fault_of_prose(answer: str, option: Option, settings: ScoreSettings) -> str:
+    """Return which words close a gate that an option closes: those of the first such step."""
+    settings = settings.model_copy(update=option.overrides)
+    reading = read_response(Text(utf8(answer)), settings.think_prefilled)
+    words: Iterable[list[str]] = ()
+    if option.reason == "low_coverage":
+        words = (step.uncovered if step and not step.enough else [] for step in coverages(reading, settings))
+    elif option.reason:
+        limit = settings.max_added_words
+        added = [own for own in added_in(reading, settings) if own is not None]
+        words = (own.numbers or (own.words or [] if own.fails(limit) else []) for own in added)
+    verb = "leaves out" if option.reason == "low_coverage" else "adds"
+    first = next(((number, step_words) for number, step_words in enumerate(words, 1) if step_words), None)
+    return f": step {first[0]} {verb} {first_n(first[1], MAX_WORDS)}" if first else ""
 
 
 class Advice(NamedTuple):
@@ -249,6 +269,7 @@ class DataSet:
                 if reasons[k] != option.reason:
                     less, more = fixed(rewards[k]), fixed(off[k])
                     detail = f"with {option.changes}, the gold answer earns {less} instead of {more}"
+                    detail += fault_of_prose(rows[k].rollout.response, option, self.scorer.settings)
                     rows[k].warnings.append((f"lower_with_{option.name}", detail))
 
     def _add_texts(self, rows: Sequence[CheckedRow], steps: Sequence[Sequence[ReadStep]], has_gold: np.ndarray) -> None:

@@ -28,13 +28,8 @@ ENOUGH = 0.95  # the suggested min_coverage is the largest at which at least thi
 
 
 PAPER, ALL = "paper", "all"
-OFF: dict[str, Any] = {
-    "parameter_similarity": "words",
-    "quantity_error_factor": 1.0,
-    "coverage": "substring",
-    "max_added_numbers": None,
-    "max_added_words": None,
-}
+NAMES = ("parameter_similarity", "quantity_error_factor", "coverage", "max_added_numbers", "max_added_words")
+OFF: dict[str, Any] = {name: ScoreSettings.model_fields[name].default for name in NAMES}
 """The options against rewards for wrong protocols, as the paper has them."""
 
 

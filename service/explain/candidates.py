@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 import orjson
@@ -21,6 +21,8 @@ from .reading import KeyLine, Reading, spoken_of
 from .schema import Kind, Order, Pair, Phrase, Scale
 
 Numbers = tuple[int, ...]
+
+MAX_WRITTEN = 64  # parameters that are replaced in the prose
 
 
 class Candidate(NamedTuple):
@@ -216,21 +218,24 @@ class EditCandidates:
         """Give a pair the quantities of the reference, each with the parameter that it is in."""
         i, j = pair.predicted, pair.reference
         line, source = self._lines[i - 1], self._expected[j - 1]
-        mine, theirs = (list(zip(side.parameters, side.terms or (), strict=True)) for side in (line, source))
-        corrections = corrections_of(*([*chain(*(terms for _, terms in side))] for side in (mine, theirs)))
+        mine, theirs = (
+            {term: phrase for phrase, terms in zip(side.parameters, side.terms or (), strict=True) for term in terms}
+            for side in (line, source)
+        )
+        corrections = corrections_of(list(mine), list(theirs))
         replaced: dict[str, Phrase | None] = {}
-        added: list[Phrase] = []
+        added: dict[str, Phrase] = {}
         for extra, missing in corrections:
-            old = next((phrase for phrase, terms in mine if extra in terms), None)
-            new = next((phrase for phrase, terms in theirs if missing in terms), None)
-            if old is not None and replaced.get(old.text) is None:
-                replaced[old.text] = new
+            new = theirs[missing] if missing is not None else None
+            if extra is not None and replaced.get(mine[extra].text) is None:
+                replaced[mine[extra].text] = new
             elif new is not None:
-                added.append(new)
+                added[new.text] = new
         parameters = [replaced.get(phrase.text, phrase) for phrase in line.parameters]
-        parameters += [phrase for phrase in added if phrase not in parameters]
+        written = {phrase.text for phrase in parameters if phrase is not None}
+        parameters += [phrase for text, phrase in added.items() if text not in written]
         prose = self.drafting.draft.steps[i - 1].prose
-        for text, new in replaced.items():
+        for text, new in islice(replaced.items(), MAX_WRITTEN):
             if new is not None and prose.count(one_line(text)) == 1:
                 prose = prose.replace(one_line(text), one_line(new.text))
         taken = [phrase for phrase in parameters if phrase is not None]

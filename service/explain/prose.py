@@ -223,34 +223,49 @@ def marks_in(
     line: KeyLine, prose: Prose, text: str, added: Sequence[str], steps: int, settings: ScoreSettings
 ) -> Marks:
     """Mark the words of a key step and `added` numbers and words in the text of a prose step."""
-    pieces = list(PIECE.finditer(text))
-    marks = Marks([], [])
+    pieces, marks = list(PIECE.finditer(text)), Marks([], [])
+    by_words = settings.coverage == "words"
     words = [word for word in line.words if word in prose.canon]
-    if (len(words) if settings.coverage == "substring" else 1) * len(pieces) > MAX_COMPARISONS:
+    if (1 if by_words else len(words)) * len(pieces) > MAX_COMPARISONS:
         return marks
     units = [0, *accumulate(1 + (character > "\uffff") for character in text)]
     words_of_pieces = _words_of_pieces(text, pieces)
-    parts = [part.split(" ") for part in parts_of([" ".join(words) for words in words_of_pieces])]
-    own, akin, extra = set(line.words), Akin(line.words), set(added)
-    flat = [word for words in words_of_pieces for word in words]
-    places = [k for k, words in enumerate(words_of_pieces) for _ in words]
-    numbers: dict[int, list[str]] = {}
-    for k, run in _numbers_in(flat, steps):
-        if run in extra:
-            numbers.setdefault(places[k], []).append(run)
-    for k, (piece, said, split) in enumerate(zip(pieces, words_of_pieces, parts, strict=True)):
-        if settings.coverage == "substring":
-            covered = [word for word in words if any(word in part for part in said)]
-        else:
-            covered = [word if word in own else akin.find(word) or "" for word in dict.fromkeys([*said, *split])]
-        added_words = [word for word in split if word in extra and has_letter(word)]
+    if by_words:
+        covered = _covered_by_words(line, words_of_pieces)
+    else:
+        covered = [[word for word in words if any(word in part for part in said)] for said in words_of_pieces]
+    added_to = _added_in_pieces(words_of_pieces, set(added), steps) if added else [[]] * len(pieces)
+    for piece, *listed in zip(pieces, covered, added_to, strict=True):
         whole = piece.group()
         start, stop = piece.end() - len(whole.lstrip(OUTER)), piece.start() + len(whole.rstrip(OUTER))
-        for kind, listed in ((marks.covered, covered), (marks.added, [*numbers.get(k, ()), *added_words])):
-            listed = [word for word in dict.fromkeys(listed) if word]
-            if listed and start < stop:
-                kind.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=listed))
+        for kind, of_kind in zip(marks, listed, strict=True):
+            if of_kind and start < stop:
+                kind.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=of_kind))
     return marks
+
+
+def _parts(words_of_pieces: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [part.split(" ") for part in parts_of([" ".join(words) for words in words_of_pieces])]
+
+
+def _covered_by_words(line: KeyLine, words_of_pieces: Sequence[Sequence[str]]) -> list[list[str]]:
+    own, akin = set(line.words), Akin(line.words)
+    covered = []
+    for words, parts in zip(words_of_pieces, _parts(words_of_pieces), strict=True):
+        found = (word if word in own else akin.find(word) for word in [*words, *parts])
+        covered.append([word for word in dict.fromkeys(found) if word is not None])
+    return covered
+
+
+def _added_in_pieces(words_of_pieces: Sequence[Sequence[str]], added: set[str], steps: int) -> list[list[str]]:
+    listed: list[dict[str, None]] = [{} for _ in words_of_pieces]
+    places = [k for k, words in enumerate(words_of_pieces) for _ in words]
+    for k, run in _numbers_in(list(chain.from_iterable(words_of_pieces)), steps):
+        if run in added:
+            listed[places[k]][run] = None
+    for own, parts in zip(listed, _parts(words_of_pieces), strict=True):
+        own |= dict.fromkeys(part for part in parts if part in added and has_letter(part))
+    return [list(own) for own in listed]
 
 
 def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[str]]:

@@ -134,8 +134,8 @@ def advice_of(extra: Quantity | None, missing: Quantity | None) -> str:
 
 
 def _shown(mine: Sequence[Term], theirs: Sequence[Term]) -> list[ReadQuantity]:
-    quantities = dict.fromkeys(term for term in mine if isinstance(term, Quantity))
-    return [read_quantity(quantity, quantity not in theirs) for quantity in quantities]
+    quantities, others = dict.fromkeys(term for term in mine if isinstance(term, Quantity)), set(theirs)
+    return [read_quantity(quantity, quantity not in others) for quantity in quantities]
 
 
 UNITS = {"celsius": "°c", "fahrenheit": "°f", "g-force": "x g", "cells": "cells", "wells": "wells"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..rewards.scores import Scores
 from ..scoring.configurations import rules_of
-from ..wording import format_reward, format_reward_change
+from ..wording import format_number, format_reward, format_reward_change
 from .alignment import Alignment, align
 from .candidates import Candidate, Drafting, EditCandidates, candidates_of
 from .case import MAX_BYTES, Case
@@ -160,9 +160,12 @@ def _effects(kind: str, changes: list[Change]) -> str:
         return "; both gates then pass"
     shown = ("order", "content", "step_gap", "quantity_errors", *(("mean_words",) if kind == "shorten_prose" else ()))
     parts = [named[name] for name in shown if name in named] or [named["score"]]
-    return ": " + ", ".join(
-        f"{part.name.replace('_', ' ')} {format_reward(part.before)} → {format_reward(part.after)}" for part in parts
-    )
+    return ": " + ", ".join(f"{part.name.replace('_', ' ')} {_shown(part)}" for part in parts)
+
+
+def _shown(change: Change) -> str:
+    form = format_number if change.name == "quantity_errors" else format_reward
+    return f"{form(change.before)} → {form(change.after)}"
 
 
 def _with_setting(case: Case) -> list[Suggestion]:

@@ -125,7 +125,7 @@ def _alternatives(explanation: Explanation, page: _Page) -> Iterator[str]:
 def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:
     yield _head("Gates")
     if explanation.failure is None:
-        shown = [check for check in explanation.checks if check.name in ("coverage", "added_numbers")]
+        shown = [check for check in explanation.checks if check.name in ("coverage", "added_numbers", "added_words")]
         details = "; ".join(f"{check.name.replace('_', ' ')}: {check.detail}" for check in shown)
         yield from page.lines(f"both pass; {details}", " " * 4, first=f"  {_good('✓')} ")
         return

@@ -123,7 +123,7 @@ class SharedStep(Contract):
     """A step under a further configuration; its places and coverage are those of the same step in the reply's `steps`.
 
     They are here too if the configurations read the texts differently (`think_prefilled`, `max_response_bytes`,
-    `max_steps`).
+    `max_steps`, `coverage`).
     """
 
     reference: int = Field(description="As in `steps`.")

@@ -15,7 +15,7 @@ from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS, MIN_STEP_BYTES
 from ..errors import Issue
 from ..rewards.batch import Batch
-from ..rewards.registry import REWARDS, SCORE, TASK_COMPONENTS
+from ..rewards.registry import REWARDS, SCORE, TASK_COMPONENTS, reward_of
 from ..scoring.configurations import by_reading
 from ..scoring.texts import Texts
 from .json_codec import RequestLimits
@@ -96,7 +96,8 @@ def check_reply(
 def component_bytes(batch: Batch, sizes: Sizes) -> int:
     """Return the maximum bytes of the components of a batch under one configuration."""
     if batch.task != SCORE:
-        own = max(len(reward.components) for reward in REWARDS)
+        rewards = REWARDS if batch.task is None else [reward_of(batch.task)]
+        own = max(len(reward.components) for reward in rewards)
         return batch.size * (sizes.number * own + sizes.zero * (len(TASK_COMPONENTS) - own))
     with_steps = int(may_have_steps(batch.responses).sum())  # others fail a gate: their components are 0
     return len(COMPONENTS) * (sizes.number * with_steps + sizes.zero * (batch.size - with_steps))

@@ -57,3 +57,22 @@ def test_equal_terms_and_numbers_of_the_prose(playground: Playground) -> None:
     assert axe_finds(page) == []
     page.locator(".suggestion", has_text="Delete “4”").get_by_role("button").click()
     expect(playground.reason).to_have_text("ok")
+
+
+def test_a_wrong_dose_is_shown_beside_its_pair(playground: Playground) -> None:
+    playground.example("A wrong dose")
+    page = playground.page
+    first = page.locator(".pairs > li").first
+    expect(first.locator(".tip.wrong")).to_have_text("Write 250 μl instead of 25 ml")
+    assert first.locator(".chip.extra").all_text_contents() == ["25 ml (extra)"]
+    assert first.locator(".chip.missing").all_text_contents() == ["250 μl (missing)"]
+    expect(first.locator(".joint div", has_text="Wrong quantities")).to_contain_text("1")
+    expect(page.locator("tr[data-factor=quantities]")).to_contain_text("1 wrong quantity, 0.5 for each")
+    assert axe_finds(page) == []
+    page.locator(".suggestion", has_text="write 250 μl instead of 25 ml").get_by_role("button").click()
+    playground.settled()
+    expect(page.locator("tr[data-factor=quantities]")).to_contain_text("no wrong quantity")
+    playground.example("The prose says not to")
+    assert "not" in page.locator(".chip.added").all_text_contents()
+    page.locator(".suggestion", has_text="Drop “not”").get_by_role("button").click()
+    expect(playground.reason).to_contain_text("ok")

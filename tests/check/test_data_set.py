@@ -205,7 +205,7 @@ TALKATIVE = answer(STEPS, ["Add 5 ml of buffer, then 5 ml at 37 °C.", "Mix the 
 def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
     data, findings = checked(tmp_path, [GOOD, TALKATIVE])
     assert [(entry.reason, entry.place.location.number) for entry in findings] == [("lower_with_added_numbers", 2)]
-    assert "0.0000 instead of 1.0000" in findings[0].detail
+    assert findings[0].detail.endswith("earns 0.0000 instead of 1.0000: step 1 adds 37")
     advice = {entry.text: entry.good for entry in data.advice()}
     assert advice["parameter_similarity=quantities changes the reward of no gold answer."]
     text = "max_added_numbers=0 changes the reward of 1 of 2 gold answers; 1 of them earn less."
@@ -214,6 +214,16 @@ def test_gold_answers_that_lose_by_an_option_are_named(tmp_path: Path) -> None:
     assert [entry.reason for entry in findings] == ["added_numbers"]
     assert (data.gold.failed, data.gold.covered) == (1, 1)
     assert [level.passed for level in data.gold.levels()] == [1]
+
+
+def test_the_words_that_close_a_gate_are_named(tmp_path: Path) -> None:
+    denied = answer(STEPS, ["Add 5 ml of buffer.", "Never mix the tube gently."])
+    gelatine = answer([{**STEPS[0], "objects": ["gel"]}], ["Add 5 ml of agel."])
+    _, findings = checked(tmp_path, [GOOD, denied, gelatine])
+    assert [(entry.place.location.number, entry.reason, entry.detail.partition(": ")[2]) for entry in findings] == [
+        (2, "lower_with_added_words", "step 2 adds never"),
+        (3, "lower_with_word_coverage", "step 1 leaves out gel"),
+    ]
 
 
 def test_quantities_that_are_not_read_are_named_on_request(tmp_path: Path) -> None:

@@ -174,6 +174,11 @@ def without_step(answer: Answer) -> Answer:
     return answer._replace(steps=(answer.steps[0], *answer.steps[2:]))
 
 
+def with_step(answer: Answer) -> Answer:
+    boil = Step("boil", answer.steps[0].objects, ("95 °C", "3 h"), "")
+    return answer._replace(steps=(answer.steps[0], listed(boil), *answer.steps[1:]))
+
+
 def next_prose(answer: Answer) -> Answer:
     following = (*answer.steps[1:], answer.steps[0])
     pairs = zip(answer.steps, following, strict=True)
@@ -197,7 +202,6 @@ def with_text(text: str) -> Change:
 
 DESTROYING: dict[str, Change] = {
     "one dose × 100": in_doses(multiplied, first=True),
-    "every dose × 100": in_doses(multiplied),
     "a unit a thousand times too large or too small": in_doses(other_unit, first=True),
     "a temperature below zero: `-37 °C`": in_parameters(negative, first=True),
     "hours for minutes": in_parameters(hours, first=True),
@@ -211,6 +215,7 @@ DESTROYING: dict[str, Change] = {
     "two objects of a step exchanged": in_step(objects_swapped),
     "two steps in the other order": two_steps,
     "a step left out": without_step,
+    "a step added: boil at 95 °C for 3 h": with_step,
     "prose: two doses of a step exchanged": in_step(doses_swapped),
     "prose: one dose × 100": in_step(prose_dose),
     "prose: `not` before every action": in_prose(lambda prose: f"Do not {lower(prose)}"),

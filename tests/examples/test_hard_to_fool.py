@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from assay import Scorer
+from assay.research.ablate.grids import GRIDS
 from assay.service.config import load
 from assay.service.settings import ScoreSettings
 from tests.command_line import ROOT, read_rows
@@ -76,8 +77,11 @@ def pair_table(kinds: Mapping[str, Sequence[tuple[str, str]]], sign: str, quanti
 
 
 def test_the_configuration_is_read_and_lets_every_reference_pass() -> None:
+    text = CONFIG.read_text(encoding="utf-8")
+    assert text[text.index("[score]") :] in PAGE.read_text(encoding="utf-8")
     configured = load(environ={}, path=CONFIG).score
     assert configured == ScoreSettings(**LABORATORY)
+    assert dict(GRIDS["rules4"])["laboratory"] == LABORATORY
     scores = Scorer(**LABORATORY).score(REFERENCES, REFERENCES)
     assert set(scores.reasons) == {"ok"}
     assert scores.rewards.tolist() == [1.0] * len(REFERENCES)

@@ -87,7 +87,7 @@ def test_the_suggestion_writes_the_quantities_of_the_reference():
     assert (best["kind"], best["steps"], best["reward"]) == ("use_quantities", [1], 1.0)
     assert best["text"].startswith(
         "In step 1, write 0.5 ml instead of 50 ml, leave out 5 min, add 37 °c: content 1.3571 → 1.5000, "
-        "quantity errors 3.0000 → 0.0000, reward +0."
+        "quantity errors 3 → 0, reward +0."
     )
     assert '"parameters":["0.5 ml of PBS","60 to 120 min","37 °C"]' in best["response"]
     dose = [THEIRS[0] | {"parameters": ["5 l of PBS", *THEIRS[0]["parameters"][1:]]}, THEIRS[1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from assay.service.wording import format_reward, format_reward_change
 from tests.cases import answer, told
 from tests.cases.writing import step
 
+ROOT = Path(__file__).resolve().parents[2]
 WASH = step("wash", "HEK293 cells|adherent fibroblasts", "5000 µl of ice-cold PBS|three times")
 STAIN = step("染色", "緩衝液|抗体溶液", "室温で三十分間振とうしながら|1:50")
 MINE = [step("harvest", "HEK293 cells", "300 x g"), WASH, STAIN, step("discard", "supernatant")]
@@ -94,13 +96,17 @@ def test_alternatives_and_numbers_of_the_prose_are_shown():
     assert "; added numbers: 2 numbers only in the prose, at most 2" in " ".join(text.split())
 
 
-def test_the_sample_in_the_documentation_is_what_is_printed(monkeypatch, tmp_path):
-    page = (Path(__file__).resolve().parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(python|text)\n(.*?)```", page, re.DOTALL)[:2])
+def test_the_samples_in_the_documentation_are_what_is_printed(monkeypatch, tmp_path):
+    page = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+    whole, *parts = re.findall(r"```text\n(.*?)\n```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(blocks["python"], {})
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
     rollout = json.loads(Path("rollout.json").read_bytes())
-    assert click.unstyle(as_text(explain(Scorer(), **rollout), 80)) == blocks["text"].rstrip("\n")
+    assert click.unstyle(as_text(explain(Scorer(), **rollout), 80)) == whole
+    rollout["response"] = rollout["response"].replace("0.25 ml", "25 ml")
+    laboratory = tomllib.loads((ROOT / "examples" / "laboratory.toml").read_text(encoding="utf-8"))["score"]
+    text = click.unstyle(as_text(explain(Scorer(**laboratory), **rollout), 80))
+    assert [part in text for part in parts] == [True, True]
 
 
 def test_where_the_budget_ends_it_is_said(monkeypatch):

@@ -29,10 +29,10 @@ def all_digit_runs(some_words: set[str] | list[str]) -> set[str]:
 
 def akin(a: str, b: str) -> bool:
     """Return whether the common beginning is at least three characters and half of the longer word."""
-    if a[:3] != b[:3]:
+    if len(a) < 3 or a[:3] != b[:3]:
         return False
     common = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return common >= 3 and 2 * common >= max(len(a), len(b))
+    return 2 * common >= max(len(a), len(b))
 
 
 def covered(word: str, prose: set[str], numbers: set[str]) -> bool:

@@ -5,7 +5,6 @@ Every regular expression is possessive wherever it repeats, so that none backtra
 
 import math
 import re
-from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from typing import NamedTuple
 
@@ -169,8 +168,9 @@ def divisor(t: str, at: int) -> tuple[Unit, int] | None:
     return None
 
 
-def unit(t: str, at: int, ends: Callable[[str, int], bool] = may_end) -> tuple[Unit, int] | None:
+def unit(t: str, at: int, before_dash: bool = False) -> tuple[Unit, int] | None:
     """Read the unit after a numeral that ends at `at`: the ratio if it may end, else its first unit if that may."""
+    ends = may_end_before_dash if before_dash else may_end
     first = one_unit(t, at + 1 if t[at : at + 1] == "-" else after_spaces(t, at))
     if first is None:
         return None
@@ -209,7 +209,7 @@ def ratio(t: str, at: int) -> tuple[Quantity, int] | None:
 
 def two_values(t: str, first: Numeral) -> tuple[Quantity, int] | None:
     """Read a range or a tolerance that begins with a numeral."""
-    first_unit = unit(t, first.end, may_end_before_dash)
+    first_unit = unit(t, first.end, before_dash=True)
     between = BETWEEN.match(t, first_unit[1] if first_unit else first.end)
     second = numeral(t, between.end()) if between else None
     if between is None or second is None:
@@ -289,10 +289,10 @@ def terms(text: str) -> list[Term]:
     read: list[Term] = []
     at = piece = 0
     while at < len(t):
-        found = quantity(t, at) if may_begin(t, at) else None
-        if found:
-            read += [*words_of_piece(t[piece:at]), found[0]]
-            at = piece = found[1]
+        reading = quantity(t, at) if may_begin(t, at) else None
+        if reading:
+            read += [*words_of_piece(t[piece:at]), reading[0]]
+            at = piece = reading[1]
         else:
             at += 1
     return read + words_of_piece(t[piece:])

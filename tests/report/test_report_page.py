@@ -122,9 +122,9 @@ def test_the_terminal_and_the_report_print_the_same_quantiles(call, tmp_path, ex
     passed = [row["components"] for row in rows if row["reason"] == "ok"]
     assert 0 < len(passed) < len(rows)
     components = {row[""]: row for row in csv_of(Page(report), "Components")}
-    for name in ("coverage", "step_gap", "mean_words", "order", "semantics", "score"):
+    for name in ("coverage", "step_gap", "mean_words", "order", "semantics", "score", "quantity_errors"):
         exact = np.quantile([row[name] for row in passed], list(QUANTILES.values()))
-        digits = 2 if name == "mean_words" else 4
+        digits = 2 if name in ("mean_words", "quantity_errors") else 4
         assert [components[name][key] for key in QUANTILES] == [f"{value:.{digits}f}" for value in exact]
 
 

@@ -59,8 +59,7 @@ NEIGHBOURS: dict[str, Any] = OTHER | {
     "max_steps": 3,
 }
 """Another value of each setting, which changes the rewards below."""
-for name in ("advantage_ddof", "coverage", "quantity_error_factor", "max_added_words"):
-    NEIGHBOURS.pop(name)
+NEIGHBOURS.pop("advantage_ddof")
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
@@ -69,8 +68,9 @@ def test_neighbours_that_differ_in_one_setting_share_nothing_that_depends_on_it(
     reference = [step("add", "pbs|cold water|salt"), step("mix", "cells", "5 ml"), step("spin", "tube", "5 min")]
     near = [step("add", "pbs|warm water"), step("spin", "tube", "300 s"), step("mix", "cells", "9 ml")]
     responses = [told(near), told([*near, near[0]], " 37 °C"), told(reference).replace(" and salt", "")]
+    responses += [told(near).replace(" warm", " lukewarm"), told(reference).replace("5 m", "9 m")]
     responses.append(told(reference).removeprefix("<think>"))
-    request = {"responses": responses, "references": [{"steps": reference}], "reference_index": [0] * 4}
+    request = {"responses": responses, "references": [{"steps": reference}], "reference_index": [0] * 6}
     base = {"max_mean_words": 4.0, "length_penalty": "absolute"}
     configs = [base, base | {name: NEIGHBOURS[name]}, base]
     score_sets = Scorer().score_configs(configs, **request)

@@ -19,6 +19,7 @@ from tests.strategies import (
     amounts,
     asides,
     batches,
+    cognates,
     elements,
     examples,
     protocols,
@@ -170,18 +171,30 @@ def test_quantities(ours, theirs):
         [step(f"a{k}", "pbs") | {"parameters": texts} for k, texts in enumerate(parameters)]
         for parameters in (ours, theirs)
     )
-    for similarity in ("quantities", "words"):
-        config = {"parameter_similarity": similarity, "min_coverage": 0.0}
+    for similarity, factor in (("quantities", 0.5), ("words", 0.9), ("words", 1.0)):
+        config = {"parameter_similarity": similarity, "quantity_error_factor": factor, "min_coverage": 0.0}
         assert_agree([told(response), told(reference)], [{"steps": reference}], [0, 0], config)
 
 
-@given(st.lists(st.tuples(amounts, asides, asides), min_size=1, max_size=4), st.integers(0, 6))
+@given(st.lists(st.tuples(amounts, asides, asides), min_size=1, max_size=4), asides, st.integers(0, 6))
 @examples(200)
-def test_added_numbers(steps, limit):
+def test_added_numbers_and_words(steps, before_the_first, limit):
     key = [step("add", "pbs", amount) for amount, _, _ in steps]
     prose = [f"Step {k}:{before} add pbs {amount} {after}." for k, (amount, before, after) in enumerate(steps, 1)]
-    response = answer("\n".join(f"Step {k}: {dumps(fields)}" for k, fields in enumerate(key, 1)), "\n".join(prose))
-    assert_agree([response], [{"steps": key}], [0], {"max_added_numbers": limit})
+    orc = "\n".join([before_the_first, *prose])
+    response = answer("\n".join(f"Step {k}: {dumps(fields)}" for k, fields in enumerate(key, 1)), orc)
+    for config in ({"max_added_numbers": limit}, {"max_added_words": limit}):
+        assert_agree([response], [{"steps": key}], [0], config)
+
+
+@given(*[st.lists(cognates, max_size=8)] * 2, st.sampled_from([" ", ", ", "-", "\n"]), st.integers(0, 4))
+@examples(200)
+def test_words_that_begin_alike(ours, theirs, between, limit):
+    key = [step("add") | {"objects": ours, "parameters": ["-".join(ours)]}]
+    response = answer(f"Step 1: {dumps(key[0])}", f"Step 1: add {between.join(theirs)}")
+    for coverage in ("words", "substring"):
+        config = {"coverage": coverage, "max_added_words": limit, "min_coverage": 0.5}
+        assert_agree([response], [{"steps": key}], [0], config)
 
 
 @given(st.lists(st.one_of(texts, elements), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n", "\r", "\n \t\n"]))

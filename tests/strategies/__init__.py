@@ -16,7 +16,7 @@ from .batches import (
 )
 from .effort import examples
 from .json_text import broken_objects, json_strings, json_values, step_objects
-from .texts import amounts, ascii_texts, characters, elements, quantities, sequences, surrogate_texts, texts
+from .texts import amounts, ascii_texts, characters, cognates, elements, quantities, sequences, surrogate_texts, texts
 
 __all__ = [
     "alternatives_of",
@@ -27,6 +27,7 @@ __all__ = [
     "batches",
     "broken_objects",
     "characters",
+    "cognates",
     "damaged_answers",
     "doubtful_references",
     "elements",

@@ -21,9 +21,12 @@ protocols = st.lists(steps, min_size=1, max_size=6)
 ASIDES = [
     *(" 95 °C", " 95.0", " 3 h", " 3-5 times", " −3", " 5.0", " 12,000", " 2", " 10⁶", " ½", " x9", "\n"),
     *(" step 2", " steps 3", " Step 95", " steps 3-5", " step", " steps", " stepwise 3", " steps\n", " and"),
+    *(" 95-min", " ٩٥", " rs2.5a", " step 2 min", " step ٢", " step 02", " step 0", " 1.-2", "\nstep"),
+    *(" not", " don't", " NEVER", " non-sterile", " gently", " gentle", " adding", " pre-warmed", " washed", " buf"),
+    *(" min", " ml-tube", " cell-free", " ad", " then", " 离心", " β", " β-act", " step-wise"),
 ]
 asides = st.lists(st.sampled_from(ASIDES), max_size=5).map("".join)
-"""Numbers that only the prose has, some of them after `step`."""
+"""Numbers and words that only the prose has, some of them after `step`."""
 HEADERS = ["Step {}: ", "Step {}: ", "Step {}:", "step 0{} :", "STEP\t{}\t: \t", "sTeP \t {}: "]
 headers = st.sampled_from(HEADERS)
 line_ends = st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r", " \n\x0b\n\t", "\n\x0c"])
@@ -54,9 +57,10 @@ def answers(draw: st.DrawFn, protocol: list[dict[str, Any]], broken: bool = Fals
     case = draw(st.sampled_from([str, str, str.upper, str.title]))
     gap = draw(st.sampled_from(["", "\n\n", "\r\n", " \t\x0b\x0c\r\n"]))
     think, before, after = draw(st.sampled_from(["t", "", "<key>", "</think>", "µ ﬁ\n"])), draw(blanks), draw(texts)
+    ignored = draw(st.one_of(st.just(""), st.just(""), asides))
     return (
         f"{before}{case('<think>')}{think}{case('</think>')}{gap}{case('<key>')}{end}{key}{end}{case('</key>')}{gap}"
-        f"{case('<orc>')}{end}{orc}{end}{case('</orc>')}{gap}{case('<note>')}n{case('</note>')}{after}"
+        f"{case('<orc>')}{ignored}{end}{orc}{end}{case('</orc>')}{gap}{case('<note>')}n{case('</note>')}{after}"
     )
 
 

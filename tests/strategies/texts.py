@@ -35,10 +35,25 @@ ascii_texts = st.text(st.characters(max_codepoint=127), max_size=60)
 surrogate_texts = st.text(st.one_of(st.characters(categories=["Cs"]), characters), max_size=20)
 
 NUMBERS = ["5", "0.5", "3-5", "-80", "12", "1,000", "1,0000", "12,345,678", "5.", ".5", "-.5", "5.5.5", "٠", "５", "½"]
-NUMBERS += ["10⁶", "10⁻³", "²"]
+NUMBERS += [
+    "10⁶",
+    "10⁻³",
+    "²",
+    "5e3",
+    "2 × 10⁵",
+    "1,5",
+    "0,500",
+    "1:50",
+    "1/2",
+    "1½",
+    "3 to 5",
+    "20 ± 2",
+    "123456789012",
+]
 UNITS = ["x", "X", "×", "g", "G", "xg", "min", "minutes", "second", "s", "µL", "μl", "ul", "㎖", "ml", "L", "c"]
 UNITS += ["C", "℃", "°C", "º", "˚", "%", "percent", "rpm", "v", "volts", "-c", "-min", "%%", "x_", "g.", "and"]
-SEPARATORS = [*"      ", *",.-_%/–−"]
+UNITS += ["h", "kDa", "mM", "cells", "fold", "ml⁻¹", "·h-1", " per l", "/ml", "pH", "less than ", "at least", "about "]
+SEPARATORS = [*"      ", *",.-_%/–−<≥~±:"]
 quantities = st.lists(st.sampled_from(NUMBERS + UNITS + SEPARATORS), min_size=1, max_size=12).map("".join)
 """Numbers, units and what may separate them."""
 
@@ -58,8 +73,16 @@ EQUAL_AMOUNTS = [
     ["300 × g", "300.0 xg", "300 g"],
     ["10 %", "10.0 percent", "10%"],
     ["7", "7.0", "07", "7."],
-    ["10⁶ ml", "10^6 ml", "10 6000 µl"],
-    ["½ ml", "1 2000 µl"],
+    ["10⁶ ml", "10^6 ml", "1e6 ml", "1 × 10⁶ ml", "10 6000 µl"],
+    ["½ ml", "0,5 ml", ".5 ml", "1 2000 µl"],
+    ["1:1000", "2 : 2000", "1/1000", "1000:1"],
+    ["<5 ml", "less than 5 ml", "< 5000 µl", "≤5 ml", "at most 5 ml", "~5 ml", "about 5 ml"],
+    ["50 µg/ml", "50 ng per µl", "50 mg·l⁻¹", "50 ml/µg", "50 µg"],
+    ["1 ml/min", "60 ml/h", "1 ml per minute", "0.5 mol/l", "500 mM", "500 mm"],
+    ["20 ± 2 °C", "20 +/- 2 ℃", "20 °C ± 2 °C", "18-22 °C"],
+    ["3x", "3 times", "3-fold", "three times", "3 × g"],
+    ["pH 7.4", "pH: 7.40", "ph7.4", "7.4"],
+    ["RT", "room temperature", "r.t.", "ambient temperature", "room"],
     ["1.2.0 ml", "1.2 ml"],
     ["20 rpm", "20 v", "20 V", "20 c"],
 ]
@@ -83,6 +106,15 @@ VOCABULARY = [
 ]
 names = st.sampled_from(VOCABULARY + [f"{a} {b}" for a in VOCABULARY[:9] for b in VOCABULARY])
 elements = st.one_of(names, names, names, quantities, texts)
+cognates = st.builds(
+    lambda word, size, ending: word[:size] + ending,
+    st.sampled_from(
+        [*VOCABULARY, "incubate", "centrifuge", "pre-warmed", "non-sterile", "95-100", "rs2.5a", "٩٥", "1.5.2"]
+    ),
+    st.integers(1, 12),
+    st.sampled_from(["", "", "s", "ed", "ing", "ation", "-cold", "5", "٣", "-5", ".", "ß"]),
+)
+"""Words that begin alike: some are akin."""
 actions = st.one_of(
     st.sampled_from(VERBS),
     st.sampled_from(VERBS),

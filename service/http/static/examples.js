@@ -95,7 +95,12 @@ const LABORATORY = {
   max_added_numbers: 0,
   max_added_words: 2,
 };
-const PLAIN = replaced(PROSE, 1, "Add 250 μl of lysis buffer, and invert the tube.");
+const RIGHT = KEY.map((step, index) => replaced(step, 2, index === 2 ? ["room temperature", "4 minutes"] : step[2]));
+const PLAIN = replaced(
+  replaced(PROSE, 1, "Add 250 μl of lysis buffer, and invert the tube."),
+  2,
+  "Incubate the lysate at room temperature for 4 min.",
+);
 
 /** Each has a title, the reason that the service returns for it, both texts, and settings that it needs, if any. */
 export const EXAMPLES = [
@@ -153,7 +158,7 @@ export const EXAMPLES = [
     title: "A wrong dose",
     reason: "ok",
     response: answer(
-      replaced(KEY, 0, ["resuspend", ["cell pellet"], ["25 ml", "resuspension buffer"]]),
+      replaced(RIGHT, 0, ["resuspend", ["cell pellet"], ["25 ml", "resuspension buffer"]]),
       replaced(PLAIN, 0, "Resuspend the cell pellet in 25 ml of resuspension buffer."),
     ),
     reference: MINIPREP,
@@ -162,7 +167,7 @@ export const EXAMPLES = [
   {
     title: "The prose says not to",
     reason: "added_words",
-    response: answer(KEY, replaced(PLAIN, 2, "Do not incubate the lysate at room temperature for 5 min.")),
+    response: answer(RIGHT, replaced(PLAIN, 2, "Do not incubate the lysate at room temperature for 4 min.")),
     reference: MINIPREP,
     config: LABORATORY,
   },

@@ -84,7 +84,7 @@ function joint(pair) {
         ["Objects", fixed(objects.value, 3)],
         ["Parameters", counted ? fixed(parameters.value, 3) : "not counted"],
         ["Position", fixed(position, 3)],
-        ...(read ? [["Wrong quantities", read.errors]] : []),
+        ...(read?.errors ? [["Wrong quantities", read.errors]] : []),
         ...equalTerms(parameters).map((text) => ["Equal", text]),
       ].map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))),
     ),
@@ -184,9 +184,10 @@ function coverage({ coverage: found }) {
   return [all, ...titled("Not in the prose", lacking)];
 }
 
-/** Returns the quantities of a step's parameters as they are read, where they are; wrong ones marked. */
+/** Returns the quantities of a step's parameters that are wrong, or whose value is not written as it is read. */
 function quantities(read, odd) {
-  const chips = (read ?? []).map(({ text, read: value, dimension, wrong }) =>
+  const shown = (read ?? []).filter(({ text, read: value, wrong }) => wrong || value !== text);
+  const chips = shown.map(({ text, read: value, dimension, wrong }) =>
     make(
       "li",
       { class: `chip ${wrong ? odd : "shared"}`, title: dimension || "no unit" },

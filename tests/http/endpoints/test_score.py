@@ -100,6 +100,24 @@ def test_steps_that_configurations_share_are_sent_once(client):
     assert shared == [{"reference", "value"}] * 4
 
 
+def test_options_of_rules_4_side_by_side(client):
+    """A wrong dose, a negation, and a word inside another one: each has its steps, whatever gate it fails."""
+    responses = [PERFECT.replace("5 ml", "500 ml"), PERFECT.replace("Spin the", "Never spin the")]
+    responses.append(PERFECT.replace("Spin the tube", "Spin the microtube"))
+    configs = [{}, {"quantity_error_factor": 0.5}, {"coverage": "words"}, {"max_added_words": 2}]
+    request = {"references": [REFERENCE], "responses": responses, "include": ["components", "steps"]}
+    plain, halved, by_words, few = scored(client, request | {"configs": configs})["configs"]
+    assert plain["reasons"] == halved["reasons"] == ["ok"] * 3
+    assert by_words["reasons"] == ["ok", "ok", "low_coverage"]
+    assert few["reasons"] == ["ok", "added_words", "ok"]
+    assert plain["rewards"][1:] == halved["rewards"][1:] == [1.0, 1.0]
+    assert halved["rewards"][0] == plain["rewards"][0] / 2 > 0.4
+    errors = [reply["components"]["quantity_errors"] for reply in (plain, halved, by_words, few)]
+    assert errors == [[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert [len(steps) for reply in (plain, by_words, few) for steps in reply["steps"]] == [2] * 9
+    assert [step["coverage"] for step in by_words["steps"][2]] == [1.0, 0.5]
+
+
 WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "settings": (
         {"config": {"ordr": 1}, "configs": [{"order": "x"}, {}, {"ordr": 1, "max_steps": 9999}, 5]},

@@ -89,7 +89,7 @@ def test_settings_in_the_query(client, path, given):
         assert [numbers_in(client.post(path, params=given, json=BODIES[path]))] == expected
 
 
-@pytest.mark.parametrize(("setting", "code"), [("max_added_numbers", 12)])
+@pytest.mark.parametrize(("setting", "code"), [("max_added_numbers", 12), ("max_added_words", 13)])
 def test_none_in_the_query_is_null(setting, code):
     """It lifts the limit of the service."""
     rollout = Rollout(PERFECT.replace("\n</orc>", " Repeat 7.\n</orc>"), REFERENCE)

@@ -145,12 +145,16 @@ def test_a_cached_reference_with_and_without_quantities(fast_path):
     key = key_of(1, steps=3)
     prose = "\n".join(f"Step {k}: add1 pbs {k} 300 s" for k in range(1, 4))
     body = body_of([answer(key.replace("5 min", "300 s"), prose)], [key])
-    quantities = Scorer(parameter_similarity="quantities")
-    path = fast_path.with_config(quantities)
+    quantities, factor = Scorer(parameter_similarity="quantities"), Scorer(quantity_error_factor=0.5)
+    path, counting = fast_path.with_config(quantities), fast_path.with_config(factor)
+    wrong = body_of([answer(key.replace("5 min", "5 h"), prose.replace("300 s", "5 h"))], [key])
     for _ in range(2):
         assert check(fast_path, body, Scorer())
         assert check(path, body, quantities)
         assert path.score().components["content"].tolist() == [1.5]
+        for content, errors in ((body, 0), (wrong, 3)):
+            assert check(counting, content, factor)
+            assert counting.score().components["quantity_errors"].tolist() == [errors]
 
 
 @given(batches(), st.booleans(), st.sampled_from([{}, {"include": ["components"]}]))
