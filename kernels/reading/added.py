@@ -65,9 +65,9 @@ def names_step(ints, norm, k, count, steps):
 
 
 @helper
-def count_added_numbers(workspace, tables, row, count, steps):
+def count_added_numbers(workspace, tables, row, count, steps, limit):
     """Count the distinct numbers among the `count` words of the prose of key step `row` that no word of the step has
-    and that occur at least once not as the name of one of `steps` steps.
+    and that occur at least once not as the name of one of `steps` steps; stops soon after `limit`.
     """
     ints = workspace.ints
     norm, canon = workspace.bytes[NORM], workspace.bytes[CANON]
@@ -81,6 +81,8 @@ def count_added_numbers(workspace, tables, row, count, steps):
             mark_numbers(workspace, tables, canon, start, stop, known, known)
     added = np.int64(0)
     for k in range(count):
+        if added > limit:
+            break
         start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
         if not is_plain(norm, start, stop) and not names_step(ints, norm, k, count, steps):
             added += mark_numbers(workspace, tables, norm, start, stop, known, -known)
@@ -170,18 +172,20 @@ OWN = -(1 << 33)
 
 
 @helper
-def count_added_words(workspace, tables, row, key_words, first, last):
+def count_added_words(workspace, tables, row, key_words, first, last, limit):
     """Count the distinct words of its own among the parts `first` to `last` of the prose of key step `row`, whose words
-    and parts are the first `key_words` in KEY_WORD_STARTS; NEGATED if there is a negation.
+    and parts are the first `key_words` in KEY_WORD_STARTS; stops after `limit`. NEGATED if there is a negation.
     """
     ints, norm = workspace.ints, workspace.bytes[NORM]
     count = find_content_words(workspace, tables, first, last)
     find_kin(workspace, tables, NORM, count, CANON, KEY_WORD_STARTS, key_words, False)
     added = np.int64(0)
     for k in range(count):
-        start, stop = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k]
         if ints[KIN, k] == SAME:
             continue
+        if added > limit:
+            break
+        start, stop = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k]
         if kind_of_word(norm, start, stop) == NEGATION:
             return np.int64(NEGATED)
         if ints[KIN, k] == NO_KIN:
