@@ -10,7 +10,7 @@ from ...kernels.rules import MIN_OBJECT_SIMILARITY
 from ..settings import ScoreSettings
 from ..wording import format_reward
 from .prose import Akin
-from .quantities import spelled_quantities, terms_of
+from .quantities import spelled_quantities, terms_of_each
 from .reading import KeyLine, Prose, Quantity, Reading, canons, words_of
 from .schema import Coverage, Hint, Pair, Phrase
 
@@ -33,7 +33,7 @@ class Amounts:
     """The quantities of phrases that are not written alike, by their words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        quantities = [term for text in texts for term in terms_of(text) if isinstance(term, Quantity)]
+        quantities = [term for terms in terms_of_each(texts) for term in terms if isinstance(term, Quantity)]
         texts_of = canons([quantity.text for quantity in quantities])
         self.quantities = dict(zip(texts_of, quantities, strict=True))
         """Each with its canonical text."""

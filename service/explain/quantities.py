@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ...kernels.memory import (
     STARTS,
     TERM_SPANS,
     TERMS,
+    Workspace,
     allocate_workspace,
 )
 from ...kernels.text.interning import PAIR
@@ -31,8 +32,16 @@ SYMBOL_OF = {code: symbol for symbol, code in SYMBOLS.items()}
 
 def terms_of(text: str) -> list[Term]:
     """Return the terms of a parameter, as the reward reads them."""
-    data = np.frombuffer(utf8(text), np.uint8)
-    workspace = allocate_workspace(len(data))
+    return next(terms_of_each([text]))
+
+
+def terms_of_each(texts: Sequence[str]) -> Iterator[list[Term]]:
+    contents = [np.frombuffer(utf8(text), np.uint8) for text in texts]
+    workspace = allocate_workspace(max(map(len, contents), default=0))
+    return (_terms_in(content, workspace) for content in contents)
+
+
+def _terms_in(data: np.ndarray, workspace: Workspace) -> list[Term]:
     ints, (_, norm, canon) = workspace.ints, workspace.bytes
     terms = list[Term]()
     for k in range(parameter_terms(data, tables(), workspace)):
@@ -59,11 +68,13 @@ def quantity_at(ints: np.ndarray, string: int) -> tuple[str, str, tuple[tuple[in
 
 def read_terms(reading: Reading) -> None:
     """Read the terms of every parameter that has words, once."""
-    for line in reading.lines:
-        if line.terms is None:
-            line.terms = [terms_of(phrase.text) if phrase.words else [] for phrase in line.parameters]
-            for phrase, terms in zip(line.parameters, line.terms, strict=True):
-                phrase.terms = list(map(str, terms))
+    lines = [line for line in reading.lines if line.terms is None]
+    texts = [phrase.text if phrase.words else "" for line in lines for phrase in line.parameters]
+    each = terms_of_each(texts)
+    for line in lines:
+        line.terms = list(islice(each, len(line.parameters)))
+        for phrase, terms in zip(line.parameters, line.terms, strict=True):
+            phrase.terms = list(map(str, terms))
 
 
 def texts_of(elements: Sequence[str]) -> set[str]:

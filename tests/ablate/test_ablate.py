@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from assay import evaluate
 from assay.research.ablate.ablation import METRICS, RankedGroups
 from assay.research.ablate.grids import MAX_CONFIGURATIONS, grid_named
+from assay.service.config import load
 from assay.service.errors import InvalidSetting
 from assay.service.records.rows.forms import reference_text
 from assay.service.settings import ScoreSettings
@@ -25,7 +26,7 @@ from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
 from tests.files.any_format import read
 from tests.report.pages import Page
 
-ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
+ROLLOUTS, LABORATORY = ROOT / "examples" / "rollouts.jsonl", ROOT / "examples" / "laboratory.toml"
 EXAMPLES = read_rows(ROLLOUTS)
 
 
@@ -286,6 +287,7 @@ def test_rules_4_has_what_each_of_its_options_adds_whatever_the_base_is() -> Non
         grid = grid_named("rules4", PAPER.overridden(expected[base]))
         changes = {row.name: row.settings.model_dump(exclude_defaults=True) for row in grid.configurations}
         assert (changes, grid.configurations[grid.base].name) == (expected, base)
+    assert load({}, {}, LABORATORY).score == grid.configurations[-1].settings
 
 
 def test_table_3_has_the_rows_of_the_paper_by_its_names() -> None:

@@ -106,11 +106,11 @@ BROKEN: dict[tuple[str, Callable[..., Any]], dict[str, tuple[str, str]]] = {
         "a decimal comma without a unit": ("first.decimal_comma or second.decimal_comma or ", ""),
     },
     ("quantities", quantities.with_further_times): {
-        "any order of times": (" or read[0].size >= size", ""),
+        "any order of times": (" or unit_after[0].size >= size", ""),
         "equal units of time": (">= size", "> size"),
         "17 digits of a sum": ("> MAX_SUM", "> MAX_SUM - 1"),
         "20 digits of a sum": ("> MAX_SUM", "> MAX_SUM + 2"),
-        "times with rates": ("read[0].dimension != TIME", "not read[0].dimension.startswith(TIME)"),
+        "times with rates": ("unit_after[0].dimension != TIME", "not unit_after[0].dimension.startswith(TIME)"),
     },
     ("quantities", quantities.value): {
         "no comparisons": ('KINDS.get(mark, "")', '""'),

@@ -49,11 +49,47 @@ CASES: dict[str, tuple[str, Any]] = {
 }
 
 
+AMOUNTS = [f"{k} ml" for k in range(12_000)]
+RULES_4: dict[str, tuple[str, Any]] = {
+    "many quantities": (
+        response_of([step(*AMOUNTS[:6000])], " ".join(["a", *AMOUNTS[:6000]])),
+        key_of([step(*AMOUNTS[3000:])]),
+    ),
+    "a long element": (
+        response_of([step(" ".join(AMOUNTS))], " ".join(["a", *AMOUNTS])),
+        key_of([step(*AMOUNTS[::-1])]),
+    ),
+    "quantities in many steps": (
+        response_of([step("1 ml", "2 min")] * 1024, "a 1 ml 2 min"),
+        key_of([step("4 ml")] * 1024),
+    ),
+    "beginnings": (
+        response_of(
+            [step(*("aaa" + "b" * k for k in range(500)))], " ".join(["a", *("aaa" + "b" * k for k in range(499))])
+        ),
+        key_of([step("b")]),
+    ),
+    "words of the prose": (response_of([step("gel")], " ".join(["a", "gelatine", *WORDS])), key_of([step("gel")])),
+}
+
+
+@pytest.mark.parametrize("name", RULES_4)
+@pytest.mark.parametrize("limit", [0, 10**6])
+def test_cpu_seconds_of_rules_4(name, limit):
+    """With limits that the response exceeds, or not."""
+    settings = {"parameter_similarity": "quantities", "quantity_error_factor": 0.5, "coverage": "words"}
+    limits = {"max_added_numbers": limit, "max_added_words": limit, "min_coverage": 1.0 if limit else 0.0}
+    assert_bounded(Scorer(**settings, **limits, threads=1), name, RULES_4[name])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_cpu_seconds(name):
-    scorer = Scorer(threads=1)
+    assert_bounded(Scorer(threads=1), name, CASES[name])
+
+
+def assert_bounded(scorer: Scorer, name: str, case: tuple[str, Any]) -> None:
     started = time.process_time()
-    explain(scorer, *CASES[name], 20)
+    explain(scorer, *case, 20)
     seconds = time.process_time() - started
     print(f"{name}: {seconds:.2f} s")
     assert seconds < MAX_SECONDS

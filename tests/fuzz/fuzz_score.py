@@ -29,6 +29,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"think_prefilled": True, "min_coverage": 0.0, "use_position": False},
     {"max_steps": 2, "max_mean_words": 3.0, "reward_scale": "shift"},
     {"parameter_similarity": "quantities", "max_added_numbers": 1, "min_coverage": 0.5},
+    {"parameter_similarity": "quantities", "quantity_error_factor": 0.5, "coverage": "words", "max_added_words": 1},
 ]
 SCORERS = [Scorer(threads=1, **configuration) for configuration in CONFIGURATIONS]
 DICTIONARY = [
@@ -50,7 +51,23 @@ DICTIONARY = [
         "\u0301",
         "\ufdfa",
     ],
-    *["0.5 ml", "500 µl", "-0 ", "3-5 ", " step 7"],
+    *[
+        "5 × 10⁶",
+        "1e-3",
+        " ± ",
+        " to ",
+        " mg/ml",
+        " l⁻¹",
+        " per h",
+        "1:2",
+        "½",
+        "0,5",
+        "at least ",
+        "pH ",
+        " and ",
+        "r.t",
+    ],
+    *["not ", "ice-cold", "incubated", "incubation", "95-min"],
     *["\u1100", "\u1161", "\xb5", "\u2212", "\xba", "\U0001f600"],
 ]
 

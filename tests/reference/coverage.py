@@ -23,8 +23,8 @@ def digit_runs(word: str) -> set[str]:
     return set(DIGIT_RUN.findall("".join(str(unicodedata.decimal(character, character)) for character in word)))
 
 
-def all_digit_runs(some_words: set[str] | list[str]) -> set[str]:
-    return {run for word in some_words for run in digit_runs(word)}
+def all_digit_runs(word_list: set[str] | list[str]) -> set[str]:
+    return {run for word in word_list for run in digit_runs(word)}
 
 
 def akin(a: str, b: str) -> bool:

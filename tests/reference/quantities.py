@@ -232,13 +232,13 @@ def with_further_times(t: str, total: Decimal, size: Decimal, end: int) -> tuple
     while True:
         between = AND.match(t, end)
         number = numeral(t, between.end()) if between else None
-        read = unit(t, number.end) if number else None
-        if number is None or read is None or read[0].dimension != TIME or read[0].size >= size:
+        unit_after = unit(t, number.end) if number else None
+        if number is None or unit_after is None or unit_after[0].dimension != TIME or unit_after[0].size >= size:
             return total, end
-        longer = EXACT.add(total, in_base_units(number.value, read[0].size))
+        longer = EXACT.add(total, in_base_units(number.value, unit_after[0].size))
         if significant_digits(longer) > MAX_SUM:
             return total, end
-        total, size, end = longer, read[0].size, read[1]
+        total, size, end = longer, unit_after[0].size, unit_after[1]
 
 
 def value(t: str, at: int) -> tuple[Quantity, int] | None:
@@ -254,9 +254,9 @@ def value(t: str, at: int) -> tuple[Quantity, int] | None:
     if not sign and not kind and (pair := two_values(t, number)):
         return pair
     negative = sign is not None and sign[0] != "+"
-    read = unit(t, number.end)
-    if read:
-        (dimension, size), end = read
+    unit_after = unit(t, number.end)
+    if unit_after:
+        (dimension, size), end = unit_after
         amount = in_base_units(number.value, size)
         if dimension == TIME and not sign:
             amount, end = with_further_times(t, amount, size, end)
@@ -274,28 +274,28 @@ def quantity(t: str, at: int) -> tuple[Quantity, int] | None:
 
 def words_of_piece(piece: str) -> list[str]:
     """Return the words between quantities, with one word for room temperature."""
-    read: list[str] = []
+    result: list[str] = []
     for word in words(piece):
-        if word == "temperature" and read[-1:] in (["room"], ["ambient"]):
-            read[-1] = "rt"
+        if word == "temperature" and result[-1:] in (["room"], ["ambient"]):
+            result[-1] = "rt"
         else:
-            read.append("rt" if word == "r.t" else word)
-    return read
+            result.append("rt" if word == "r.t" else word)
+    return result
 
 
 def terms(text: str) -> list[Term]:
     """Return the terms of an element from its text."""
     t = quantity_text(text)
-    read: list[Term] = []
+    result: list[Term] = []
     at = piece = 0
     while at < len(t):
         reading = quantity(t, at) if may_begin(t, at) else None
         if reading:
-            read += [*words_of_piece(t[piece:at]), reading[0]]
+            result += [*words_of_piece(t[piece:at]), reading[0]]
             at = piece = reading[1]
         else:
             at += 1
-    return read + words_of_piece(t[piece:])
+    return result + words_of_piece(t[piece:])
 
 
 def all_terms(elements: list[str]) -> set[Term]:

@@ -63,9 +63,14 @@ export const badge = (reason, outcome = reason) =>
 /** What the parts of a SCORE are at most, in the order in which they are named. */
 const PARTS = { order: 1, content: 1.5, scale: 1 };
 
-/** Returns the reason and, if both gates pass, the part that is furthest from its largest value: `ok: order 0.33`. */
+/**
+ * Returns the reason and, if both gates pass, the wrong quantities if any count, or else the part that is furthest from
+ * its largest value: `ok: order 0.33`.
+ */
 export function outcomeOf(reason, components, index, config = {}) {
   if (reason !== "ok") return reason;
+  const errors = components.quantity_errors[index];
+  if (errors) return `ok: ${errors} wrong ${errors === 1 ? "quantity" : "quantities"}`;
   const share = (name) => components[name][index] / PARTS[name];
   const counted = Object.keys(PARTS).filter((name) => name !== "order" || config.use_order !== false);
   const worst = counted.reduce((least, name) => (share(name) < share(least) ? name : least));

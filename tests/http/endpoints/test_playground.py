@@ -128,13 +128,15 @@ def test_preferences():
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_ok_says_what_cost_most() -> None:
     """`ok` beside a low reward says nothing; docs of `POST /v1/explain`: `outcome`."""
-    components = {"order": [0.5, 1, 0, 1], "content": [1.2, 1.5, 1.5, 1.4], "scale": [0.9, 1, 0.8, 0.2]}
+    components = {"order": [0.5, 1, 0, 1, 0], "content": [1.2, 1.5, 1.5, 1.4, 1], "scale": [0.9, 1, 0.8, 0.2, 1]}
+    components["quantity_errors"] = [0, 0, 0, 0, 2]
     code = (
         f"const {{ outcomeOf }} = await import({json.dumps((FOLDER / 'dom.js').as_uri())});"
         f"const say = (reason, k, config) => outcomeOf(reason, {json.dumps(components)}, k, config);"
         'const said = [say("ok", 0), say("ok", 1), say("ok", 2, { use_order: false }), say("ok", 3), say("x", 0)];'
+        'said.push(say("ok", 4));'
         'console.log(said.join("|"))'
     )
     options = {"capture_output": True, "text": True, "check": True, "timeout": 60}
     done = subprocess.run(["node", "--input-type=module", "-e", code], **options)
-    assert done.stdout.strip() == "ok: order 0.50|ok|ok: scale 0.80|ok: scale 0.20|x"
+    assert done.stdout.strip() == "ok: order 0.50|ok|ok: scale 0.80|ok: scale 0.20|x|ok: 2 wrong quantities"
