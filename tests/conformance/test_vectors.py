@@ -13,7 +13,7 @@ import pytest
 
 from assay import ScoreSettings
 from assay.research.conformance import KINDS, Vector, VectorsNotFound, compare, own_answer, read_vectors
-from tests.reference import engine, json_object, steps, thoth_metrics, words
+from tests.reference import engine, json_object, quantities, steps, thoth_metrics, words
 from tests.reference.advantages import advantages
 from tests.vectors import make
 
@@ -51,7 +51,7 @@ def test_a_value_keeps_until_the_rules_have_another_version():
 
 
 def test_long_texts_are_joined(cases):
-    assert len({case.id for case in cases}) == len(cases) == 3_327
+    assert len({case.id for case in cases}) == len(cases) == 3_352
     (longest,) = [case for case in cases if case.id == "score/limits/characters-at-262144-bytes"]
     assert longest.row["response"] == "µ" * 131_072
     text = "a" + "xy\n" * 1_000 + "b" * 60
@@ -93,6 +93,28 @@ BROKEN: dict[str, tuple[str, Any, str, str, str]] = {
     "any JSON in a key line": ("score", steps, "KEY_STEP", r"\{.*\}", r"[\[{].*[\]}]"),
     "lines end at line feeds": ("score", steps, "LINE_END", steps.LINE_END.pattern, r"\r?\n"),
     "depth of arrays alone": ("score", json_object, "BRACKET", r"[\[\]{}]", r"[\[\]]"),
+    "thin spaces before four digits": ("score", quantities, "THIN_SPACE", "{3}(?![0-9])", "{3}"),
+    "`0,` after a point": ("score", quantities, "ZERO_COMMA", "(?<![0-9.,])", "(?<![0-9])"),
+    "no powers with a star": ("score", quantities, "NUMERAL", "[x*·]", "[x·]"),
+    "powers of four digits": (
+        "score",
+        quantities,
+        "NUMERAL",
+        "10\\^([+-]?[0-9]{1,3})(?![0-9])|",
+        r"10\^([+-]?[0-9]+)|",
+    ),
+    "pH without =": ("score", quantities, "PH", "[=:]", "[:]"),
+    "ratios of three": ("score", quantities, "RATIO", "{1,3}+", "{1,2}+"),
+    "approx without a point": ("score", quantities, "COMPARISON", r"approx\.?", "approx"),
+    "comparisons joined": ("score", quantities, "COMPARISON", ")[ \\t\\n\\r\\x0b\\x0c]++", ")"),
+    "signs and space": ("score", quantities, "SIGN", "[+-]", "[+-] ?"),
+    "no range with to": ("score", quantities, "BETWEEN", "to", "until"),
+    "no tolerance in ASCII": ("score", quantities, "BETWEEN", r"|\+/-", ""),
+    "no sum with and": ("score", quantities, "AND", "and", "plus"),
+    "no units with points": ("score", quantities, "RUN", r"\.", "_"),
+    "degrees without a sign": ("score", quantities, "DEGREE", "(?:°|", "(?:"),
+    "no ratio with per": ("score", quantities, "DIVIDED", "per", "by"),
+    "no ratio with a dot": ("score", quantities, "INVERSE", "[·*]", "[*]"),
     "indented steps of Thoth": ("evaluate", thoth_metrics, "STEP", "^", r"^\s*"),
 }
 """Rules of the twin that are broken: the vectors that must notice, a pattern, and what is replaced in it."""
