@@ -7,7 +7,7 @@ import pytest
 from assay.service.explain.quantities import quantity_limits
 from tests.cases import told
 from tests.cases.writing import KEY, step
-from tests.explain.recomputing import explained
+from tests.explain.recomputing import LABORATORY, explained
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,6 @@ def test_other_parameters(parameter: str) -> None:
     assert list(quantity_limits(parameter)) == []
 
 
-LABORATORY = {
-    "parameter_similarity": "quantities",
-    "quantity_error_factor": 0.5,
-    "coverage": "words",
-    "max_added_numbers": 0,
-    "max_added_words": 2,
-}
 THEIRS = [step("incubate", "cells", "0.5 ml of PBS|1-2 h|37 °C"), step("spin", "tube", "300 x g|at 4 °C")]
 MINE = [step("incubate", "cells", "50 ml of PBS|60 to 120 min|5 min"), step("spin", "tube", "300 x g|at 4 °C")]
 
