@@ -21,8 +21,7 @@ from .rules import OK
 from .score import (
     MIN_STEP_BYTES,
     StepEntries,
-    counts_added_numbers,
-    counts_added_words,
+    largest_limits,
     reads_quantities,
     rules_at,
     score_response,
@@ -86,7 +85,7 @@ class BatchMemory(NamedTuple):
     text: np.ndarray  # uint8 (t, bytes): the encoded references of a share, then its encoded responses
     offsets: np.ndarray  # int64 (t, texts + 1)
     bytes: np.ndarray  # uint8 (t, 3, n), see `Workspace`
-    ints: np.ndarray  # int64 (t, 41, n)
+    ints: np.ndarray  # int64 (t, 48, n)
     seed: np.uint64
     references: References  # each column with a dimension more
 
@@ -332,8 +331,8 @@ def take_shares(
         read_only(room.canon),
     )
     reading = rules_at(configurations, 0)
-    quantities, added_numbers = reads_quantities(configurations), counts_added_numbers(configurations)
-    added_words = counts_added_words(configurations)
+    quantities = reads_quantities(configurations)
+    number_limit, word_limit = largest_limits(configurations)
     while progress[INVALID] == 0 and progress[STOPPED] == 0:
         share = fetch_add(progress, NEXT_SHARE, 1)
         if share >= progress[LAST_SHARE]:
@@ -387,8 +386,8 @@ def take_shares(
                 configurations,
                 reading,
                 quantities,
-                added_numbers,
-                added_words,
+                number_limit,
+                word_limit,
                 tables,
                 workspace,
                 trials[t],

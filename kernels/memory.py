@@ -278,6 +278,8 @@ ODD_A = np.uint64(0x9E3779B97F4A7C15)
 ODD_B = np.uint64(0xD6E8FEB86659FD93)
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 HALF = np.uint64(32)
+TOP_TWO_BITS, LETTER_BITS = np.uint64(0xC0C0C0C0C0C0C0C0), np.uint64(0x4040404040404040)
+"""The top two bits of eight bytes, and what they are in `A` to `Z`, `a` to `z` and `_`, but not in digits or `-`."""
 
 
 @inlined
@@ -304,6 +306,15 @@ def head_of(text, start, length):
 def tail_of(text, start, length):
     """Return the last eight bytes of a word, or all of a shorter one, as a uint64; reads up to eight bytes past it."""
     return load8(text, start + max(length - 8, 0)) & ALL_BITS >> surplus_bits(length)
+
+
+@inlined
+def is_plain(text, start, stop):
+    """Return whether the word `text[start:stop]` has only ASCII letters and `_`; reads up to eight bytes past it."""
+    for k in range(start, stop, 8):
+        if (load8(text, k) & TOP_TWO_BITS ^ LETTER_BITS) << surplus_bits(stop - k) != np.uint64(0):
+            return False
+    return True
 
 
 @inlined
@@ -354,9 +365,12 @@ PARTNERS, STAMPS, FIRST, FOLLOWING = range(28, 32)
 KEY_STARTS, KEY_STOPS, ORC_STARTS, ORC_STOPS, COVERAGES, SIMILARITIES, VALUES = range(32, 39)
 # Terms of the parameters of the current key step, and the spans in NORM of those of the last element.
 TERMS, TERM_SPANS = range(39, 41)
+# Words that are looked for among others: their spans and what was found. Of the others, spans of those of a key step in
+# CANON, and first bytes.
+SOUGHT_STARTS, SOUGHT_STOPS, KIN, KEY_WORD_STARTS, KEY_WORD_STOPS, OTHER_HEADS = range(41, 47)
 # Counters, field by field.
-COUNTS = 41
-ROWS = 42
+COUNTS = 47
+ROWS = 48
 
 # Fields of the row COUNTS.
 STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
@@ -376,7 +390,7 @@ class Workspace(NamedTuple):
     """Arrays that kernels write. `seed` keys the hashes."""
 
     bytes: np.ndarray  # uint8 (3, n)
-    ints: np.ndarray  # int64 (42, n)
+    ints: np.ndarray  # int64 (48, n)
     seed: np.uint64
 
 

@@ -17,6 +17,10 @@ UNIT, RAW, DOUBLE, SHIFT = 0, 1, 2, 3
 """Values of `Rules.reward_scale` (Table 22)."""
 
 
+NO_LIMIT = -1
+"""Value of `Rules.max_added_numbers` and `max_added_words` without a limit."""
+
+
 class Rules(NamedTuple):
     """One configuration; the order of the fields is part of the kernels' signatures."""
 
@@ -33,7 +37,7 @@ class Rules(NamedTuple):
     quantities: bool
     word_coverage: bool
     quantity_error_factor: float  # q
-    max_added_words: int  # k, or −1 without a limit
+    max_added_words: int  # k, or NO_LIMIT
     max_added_numbers: int  # likewise
     position_decay: float  # λ
     use_step_gap: bool

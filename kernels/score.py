@@ -10,7 +10,7 @@ from .column import frozen
 from .compiler import helper, inlined
 from .memory import COVERAGES, KEY_STARTS, PARTNERS, VALUES, bits_set, continuation_bits, sparse
 from .reading.response import passes_format_gate, read_response
-from .rules import ADDED_NUMBERS, ADDED_WORDS, DOUBLE, LOW_COVERAGE, OK, SHIFT, UNIT, Rules
+from .rules import ADDED_NUMBERS, ADDED_WORDS, DOUBLE, LOW_COVERAGE, NO_LIMIT, OK, SHIFT, UNIT, Rules
 from .semantics import (
     UNMATCHED,
     align_with_reference,
@@ -201,21 +201,14 @@ def reads_quantities(configurations):
 
 
 @helper
-def counts_added_numbers(configurations):
-    """Return whether any configuration limits added numbers."""
-    limited = False
+def largest_limits(configurations):
+    """Return the largest `max_added_numbers` and `max_added_words` of the configurations, NO_LIMIT if none has one."""
+    numbers = words = np.int64(NO_LIMIT)
     for k in range(configurations.shape[0]):
-        limited |= rules_at(configurations, k).max_added_numbers >= 0
-    return limited
-
-
-@helper
-def counts_added_words(configurations):
-    """Return whether any configuration limits added words."""
-    limited = False
-    for k in range(configurations.shape[0]):
-        limited |= rules_at(configurations, k).max_added_words >= 0
-    return limited
+        rules = rules_at(configurations, k)
+        numbers = max(numbers, rules.max_added_numbers)
+        words = max(words, rules.max_added_words)
+    return numbers, words
 
 
 @helper
@@ -270,8 +263,8 @@ def score_response(
     configurations,
     reading,
     quantities,
-    added_numbers,
-    added_words,
+    number_limit,
+    word_limit,
     tables,
     workspace,
     trials,
@@ -280,9 +273,9 @@ def score_response(
     """Score the response `data[start:stop]`, row `row` of a batch, under k configurations, of which `reading` is the
     first; return False if the stop flag is set.
 
-    first_reference, number: its alternatives. quantities, added_numbers, added_words: as
-    `reads_quantities`, `counts_added_numbers` and `counts_added_words` return them. For the others see `score_batch`.
-    Similarities and sums are measured again where they may differ from the configuration before.
+    first_reference, number: its alternatives. quantities, number_limit, word_limit: as `reads_quantities` and
+    `largest_limits` return them. For the others see `score_batch`. Similarities and sums are measured again where they
+    may differ from the configuration before.
 
     Of several alternatives, the largest reward is found first, and then the response is scored against the first that
     is as large.
@@ -290,7 +283,7 @@ def score_response(
     if stop_flag[0] != 0:
         return False
     status, n, mean_words, coverage, numbers, words = read_response(
-        workspace, tables, data, start, stop, reading, quantities, added_numbers, added_words
+        workspace, tables, data, start, stop, reading, quantities, number_limit, word_limit
     )
     if status != OK:
         number = np.int64(1)  # they have equal rewards

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler import allocating, helper, inlined
+from ..compiler import helper, inlined
 from ..memory import (
     CANON,
-    COUNTS,
     IDS,
-    IDS_USED,
+    KEY_WORD_STARTS,
+    KEY_WORD_STOPS,
+    KIN,
     LENGTHS,
-    MISSING,
     NORM,
+    SOUGHT_STARTS,
+    SOUGHT_STOPS,
     SPAN_STARTS,
     SPAN_STOPS,
     STARTS,
+    WORD_STAMPS,
     WORD_STOP,
     WORDS,
+    is_plain,
 )
 from ..text.interning import intern
-from ..text.numbers import ZERO, mark_numbers
+from ..text.numbers import ZERO, mark_numbers, next_number
 from ..text.unicode import is_digit
 from ..text.words import MAX_LENGTH, UNITS, find_name, hash_names, is_canonical_unit, read_parts
-from .trie import COUNTED, WHOLE, find_marks, has_letter, insert, mark_word, slots_of_edges
+from .kin import NO_KIN, SAME, find_kin, has_letter
 
 STEP_BYTES = np.frombuffer(b"steps", np.uint8)
 MAX_STEP_DIGITS = 4
@@ -61,20 +65,26 @@ def names_step(ints, norm, k, count, steps):
 
 
 @helper
-def count_added_numbers(workspace, tables, row, count, steps):
+def count_added_numbers(workspace, tables, row, count, steps, limit):
     """Count the distinct numbers among the `count` words of the prose of key step `row` that no word of the step has
-    and that occur at least once not as the name of one of `steps` steps.
+    and that occur at least once not as the name of one of `steps` steps; stops soon after `limit`.
     """
     ints = workspace.ints
     norm, canon = workspace.bytes[NORM], workspace.bytes[CANON]
     known = np.int64(row + 1)
     for k in range(ints[WORDS, row], ints[WORD_STOP, row]):
-        start = ints[STARTS, ints[IDS, k]]
-        mark_numbers(workspace, tables, canon, start, start + ints[LENGTHS, ints[IDS, k]], known, known)
+        word = ints[IDS, k]
+        start, stop = ints[STARTS, word], ints[STARTS, word] + ints[LENGTHS, word]
+        if is_digit(canon[start]) and next_number(canon, start, stop)[1] == stop:
+            ints[WORD_STAMPS, word] = known
+        elif not is_plain(canon, start, stop):
+            mark_numbers(workspace, tables, canon, start, stop, known, known)
     added = np.int64(0)
     for k in range(count):
-        if not names_step(ints, norm, k, count, steps):
-            start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
+        if added > limit:
+            break
+        start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
+        if not is_plain(norm, start, stop) and not names_step(ints, norm, k, count, steps):
             added += mark_numbers(workspace, tables, norm, start, stop, known, -known)
     return added
 
@@ -110,78 +120,76 @@ def kind_of_word(norm, start, stop):
     return NEGATION if IS_NEGATION[slot] else GRAMMATICAL
 
 
+@inlined
+def append_key_word(ints, count, word):
+    """Append the span of a string to those of the key step; returns the new number."""
+    ints[KEY_WORD_STARTS, count] = ints[STARTS, word]
+    ints[KEY_WORD_STOPS, count] = ints[STARTS, word] + ints[LENGTHS, word]
+    return count + 1
+
+
 @helper
-def read_parts_of_step(workspace, tables, row):
-    """Append the parts of the words of key step `row` that are not whole words to IDS; returns their number."""
-    ints = workspace.ints
-    used = ints[COUNTS, IDS_USED]
+def find_words_of_step(workspace, tables, row):
+    """Write the spans in CANON of the words of key step `row` and of their parts to KEY_WORD_STARTS and KEY_WORD_STOPS;
+    returns their number.
+    """
+    ints, canon = workspace.ints, workspace.bytes[CANON]
+    count = np.int64(0)
     for k in range(ints[WORDS, row], ints[WORD_STOP, row]):
         word = ints[IDS, k]
-        parts = read_parts(workspace, tables, workspace.bytes[CANON], ints[STARTS, word], ints[LENGTHS, word])
+        count = append_key_word(ints, count, word)
+        start, length = ints[STARTS, word], ints[LENGTHS, word]
+        if is_plain(canon, start, start + length):
+            continue
+        parts = read_parts(workspace, tables, canon, start, length)
         for part in range(parts):
             start = ints[SPAN_STARTS, part]
-            ints[IDS, used] = intern(workspace, workspace.bytes[NORM], start, ints[SPAN_STOPS, part] - start)
-            used += 1
-    return used - ints[COUNTS, IDS_USED]
+            part_word = intern(workspace, workspace.bytes[NORM], start, ints[SPAN_STOPS, part] - start)
+            count = append_key_word(ints, count, part_word)
+    return count
 
 
 @helper
 def find_content_words(workspace, tables, first, last):
-    """Write to MISSING which of the words `first` to `last` of the prose have a letter and are neither function words
-    nor units: (how many these are, their bytes).
+    """Write the spans of the words `first` to `last` of the prose that have a letter and are neither function words nor
+    units to SOUGHT_STARTS and SOUGHT_STOPS; returns their number.
     """
     ints, norm = workspace.ints, workspace.bytes[NORM]
-    found = size = np.int64(0)
+    count = np.int64(0)
     for k in range(first, last):
         start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
-        if kind_of_word(norm, start, stop) != GRAMMATICAL and has_letter(norm, start, stop, tables):
-            ints[MISSING, found] = k
-            found += 1
-            size += stop - start
-    return found, size
+        if kind_of_word(norm, start, stop) != GRAMMATICAL and (
+            is_plain(norm, start, start + 1) or has_letter(norm, start, stop, tables)
+        ):
+            ints[SOUGHT_STARTS, count] = start
+            ints[SOUGHT_STOPS, count] = stop
+            count += 1
+    return count
+
+
+OWN = -(1 << 33)
+"""The stamp of the added words of the first step; that of others is less."""
 
 
 @helper
-def mark_strings(workspace, first, last, nodes, root, edges):
-    """Mark the strings IDS[first:last] in a trie."""
-    ints = workspace.ints
-    for k in range(first, last):
-        start = ints[STARTS, ints[IDS, k]]
-        stop = start + ints[LENGTHS, ints[IDS, k]]
-        mark_word(workspace.bytes[CANON], start, stop, True, nodes, root, edges, workspace.seed)
-
-
-@allocating
-def count_own_words(workspace, row, parts, found, size):
-    """Do what `count_added_words` does for the first `found` words in MISSING, of `size` bytes."""
-    ints, norm, seed = workspace.ints, workspace.bytes[NORM], workspace.seed
-    nodes = np.zeros(size + 1, np.uint16)
-    root = np.zeros(256, np.int64)
-    edges = np.zeros((slots_of_edges(found), 2), np.int64)
-    used = np.int64(1)
-    for k in range(found):
-        word = ints[MISSING, k]
-        _, used = insert(norm, ints[SPAN_STARTS, word], ints[SPAN_STOPS, word], used, nodes, root, edges, seed)
-    mark_strings(workspace, ints[WORDS, row], ints[WORD_STOP, row], nodes, root, edges)
-    mark_strings(workspace, ints[COUNTS, IDS_USED], ints[COUNTS, IDS_USED] + parts, nodes, root, edges)
+def count_added_words(workspace, tables, row, key_words, first, last, limit):
+    """Count the distinct words of its own among the parts `first` to `last` of the prose of key step `row`, whose words
+    and parts are the first `key_words` in KEY_WORD_STARTS; stops after `limit`. NEGATED if there is a negation.
+    """
+    ints, norm = workspace.ints, workspace.bytes[NORM]
+    count = find_content_words(workspace, tables, first, last)
+    find_kin(workspace, tables, NORM, count, CANON, KEY_WORD_STARTS, key_words, False)
     added = np.int64(0)
-    for k in range(found):
-        start, stop = ints[SPAN_STARTS, ints[MISSING, k]], ints[SPAN_STOPS, ints[MISSING, k]]
-        node, is_akin = find_marks(norm, start, stop, nodes, root, edges, seed)
-        if nodes[node] & (WHOLE | COUNTED):
+    for k in range(count):
+        if ints[KIN, k] == SAME:
             continue
+        if added > limit:
+            break
+        start, stop = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k]
         if kind_of_word(norm, start, stop) == NEGATION:
             return np.int64(NEGATED)
-        if not is_akin:
-            nodes[node] |= COUNTED
-            added += 1
+        if ints[KIN, k] == NO_KIN:
+            word = intern(workspace, norm, start, stop - start)
+            added += ints[WORD_STAMPS, word] != OWN - row
+            ints[WORD_STAMPS, word] = OWN - row
     return added
-
-
-@helper
-def count_added_words(workspace, tables, row, parts, first, last):
-    """Count the distinct words of its own among the parts `first` to `last` of the prose of key step `row`, whose
-    `parts` parts follow IDS; NEGATED if there is a negation.
-    """
-    found, size = find_content_words(workspace, tables, first, last)
-    return count_own_words(workspace, row, parts, found, size) if found else np.int64(0)

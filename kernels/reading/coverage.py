@@ -19,6 +19,7 @@ from ..memory import (
     COUNTS,
     HEADS,
     IDS,
+    KIN,
     LENGTHS,
     MIN_PROSE_SLOTS,
     MISSING,
@@ -27,6 +28,8 @@ from ..memory import (
     ODD_B,
     PROSE_SLOTS,
     PROSE_STAMP,
+    SOUGHT_STARTS,
+    SOUGHT_STOPS,
     SPAN_STARTS,
     SPAN_STOPS,
     STARTS,
@@ -39,7 +42,8 @@ from ..memory import (
 )
 from ..text.interning import same_bytes
 from ..text.numbers import has_numbers, mark_numbers
-from .trie import WHOLE, child_of, find_marks, has_letter, insert, mark_word, slots_of_edges
+from .kin import AKIN, SAME, find_kin, has_letter
+from .trie import child_of, insert, slots_of_edges
 
 REACHED = 1 << 10
 """A flag: the node, or one that has it as a suffix, has been reached. It is linked, and its suffixes are REACHED."""
@@ -65,15 +69,6 @@ def build_trie(text, ints, first, last, nodes, root, edges, ends, seed):
         word = ints[MISSING, k]
         start = ints[STARTS, word]
         ends[k - first], used = insert(text, start, start + ints[LENGTHS, word], used, nodes, root, edges, seed)
-
-
-@helper
-def size_of_trie(ints, first, last):
-    """Return the nodes and the slots of edges that a trie of the strings MISSING[first:last] needs."""
-    size = np.int64(1)
-    for k in range(first, last):
-        size += ints[LENGTHS, ints[MISSING, k]]
-    return size, slots_of_edges(last - first)
 
 
 @inlined
@@ -105,11 +100,13 @@ def count_occurring(texts, ints, count, first, last, seed):
 
     texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of the strings and the prose.
     """
-    size, slots = size_of_trie(ints, first, last)
+    size = np.int64(1)
+    for k in range(first, last):
+        size += ints[LENGTHS, ints[MISSING, k]]
     nodes = np.empty(size, np.uint16)
     links = np.empty(size, np.int32)
     root = np.zeros(256, np.int64)
-    edges = np.zeros((slots, 2), np.int64)
+    edges = np.zeros((slots_of_edges(last - first), 2), np.int64)
     ends = np.empty(last - first, np.int64)
     build_trie(texts[CANON], ints, first, last, nodes, root, edges, ends, seed)
     mark_nodes(texts, ints, count, nodes, links, root, edges, seed)
@@ -265,36 +262,28 @@ IN_PROSE = -(1 << 32)
 """The stamp of the numbers of the first step's prose; that of others is less."""
 
 
-@allocating
+@helper
 def count_akin(workspace, tables, row, count, absent):
     """Count the first `absent` strings in MISSING that the `count` words and parts of the prose of step `row` cover
-    (docs/rules.md, Gates). Time and memory are linear in their bytes.
+    (docs/rules.md, Gates).
     """
     ints = workspace.ints
-    norm, canon, seed = workspace.bytes[NORM], workspace.bytes[CANON], workspace.seed
-    size, slots = size_of_trie(ints, 0, absent)
-    nodes = np.empty(size, np.uint16)
-    root = np.zeros(256, np.int64)
-    edges = np.zeros((slots, 2), np.int64)
-    ends = np.empty(absent, np.int64)
-    build_trie(canon, ints, 0, absent, nodes, root, edges, ends, seed)
-    for k in range(count):
-        start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
-        mark_word(norm, start, stop, has_letter(norm, start, stop, tables), nodes, root, edges, seed)
+    norm, canon = workspace.bytes[NORM], workspace.bytes[CANON]
+    for k in range(absent):
+        ints[SOUGHT_STARTS, k] = ints[STARTS, ints[MISSING, k]]
+        ints[SOUGHT_STOPS, k] = ints[SOUGHT_STARTS, k] + ints[LENGTHS, ints[MISSING, k]]
+    find_kin(workspace, tables, CANON, absent, NORM, SPAN_STARTS, count, True)
     covered = 0
     mark, is_marked = np.int64(IN_PROSE - row), False
     for k in range(absent):
-        start = ints[STARTS, ints[MISSING, k]]
-        stop = start + ints[LENGTHS, ints[MISSING, k]]
-        if nodes[ends[k]] & WHOLE:
-            covered += 1
-        elif has_letter(canon, start, stop, tables):
-            covered += find_marks(canon, start, stop, nodes, root, edges, seed)[1]
-        else:
-            for i in range(0 if is_marked else count):
-                mark_numbers(workspace, tables, norm, ints[SPAN_STARTS, i], ints[SPAN_STOPS, i], mark, mark)
-            is_marked = True
-            covered += has_numbers(workspace, tables, canon, start, stop, mark)
+        start, stop, kin = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k], ints[KIN, k]
+        if kin == SAME or has_letter(canon, start, stop, tables):
+            covered += kin == SAME or kin == AKIN
+            continue
+        for i in range(0 if is_marked else count):
+            mark_numbers(workspace, tables, norm, ints[SPAN_STARTS, i], ints[SPAN_STOPS, i], mark, mark)
+        is_marked = True
+        covered += has_numbers(workspace, tables, canon, start, stop, mark)
     return covered
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from ..compiler import helper, hot_kernel
 from ..memory import COVERAGES, ORC_STARTS, ORC_STOPS, TEXT, read_only, tag_bits, trailing_zeros
-from ..rules import KEY_NUMBERING, MISSING_SECTIONS, OK, ORC_NUMBERING, STEP_COUNT, THINK_NOT_OPENED, TOO_LONG
+from ..rules import KEY_NUMBERING, MISSING_SECTIONS, NO_LIMIT, OK, ORC_NUMBERING, STEP_COUNT, THINK_NOT_OPENED, TOO_LONG
 from ..text.interning import reset
 from ..text.lines import NO_STEP, count_tokens, has_more_lines, has_more_steps, is_space, next_line, step_header
 from ..text.words import read_words, read_words_and_parts
-from .added import count_added_numbers, count_added_words, read_parts_of_step
+from .added import count_added_numbers, count_added_words, find_words_of_step
 from .coverage import step_coverage
 from .steps import read_key_steps
 
@@ -191,39 +191,39 @@ def join_texts(text, start, stop, begin, end, out):
 
 @helper
 def read_orc_step(
-    workspace, tables, text, start, stop, before, before_stop, row, steps, by_words, added_numbers, added_words
+    workspace, tables, text, start, stop, before, before_stop, row, steps, by_words, number_limit, word_limit
 ):
     """Read the orc step `text[start:stop]`, of key step `row`: (tokens of its raw text, cov_i, numbers that it adds,
     words that it adds).
 
     Without a key step (`row` >= `steps`) these are 1 and 0. by_words: the words of the prose cover, not its text.
-    Numbers and words are counted only with `added_numbers` and `added_words`, and also in `text[before:before_stop]`.
-    The texts may span several lines: a line break separates words and tokens like the space that joins the lines.
+    Numbers and words, also those of `text[before:before_stop]`, are counted up to limits, and not at all if these are
+    negative. The texts may span several lines: a line break separates words and tokens like the space that joins them.
     """
     coverage, numbers, own_words = 1.0, np.int64(0), np.int64(0)
     if row < steps:
-        parts = read_parts_of_step(workspace, tables, row) if added_words else np.int64(0)
+        key_words = find_words_of_step(workspace, tables, row) if word_limit >= 0 else np.int64(0)
         first = np.int64(0)
-        if by_words or added_words:
+        if by_words or word_limit >= 0:
             words, first, last = read_words_and_parts(workspace, tables, text, start, stop)
         else:
             words = last = read_words(workspace, tables, text, start, stop)
         coverage = step_coverage(workspace, tables, row, last if by_words else words, by_words)
         workspace.ints[COVERAGES].view(np.float64)[row] = coverage
-        if before < before_stop and (added_numbers or added_words):
+        if before < before_stop and (number_limit >= 0 or word_limit >= 0):
             size = join_texts(text, before, before_stop, start, stop, workspace.bytes[TEXT])
             words, first, last = read_words_and_parts(
                 workspace, tables, read_only(workspace.bytes[TEXT]), np.int64(0), size
             )
-        if added_numbers:
-            numbers = count_added_numbers(workspace, tables, row, words, steps)
-        if added_words:
-            own_words = count_added_words(workspace, tables, row, parts, first, last)
+        if number_limit >= 0:
+            numbers = count_added_numbers(workspace, tables, row, words, steps, number_limit)
+        if word_limit >= 0:
+            own_words = count_added_words(workspace, tables, row, key_words, first, last, word_limit)
     return count_tokens(text, start, stop), coverage, numbers, own_words
 
 
 @helper
-def read_orc_steps(workspace, tables, text, start, stop, steps, by_words, added_numbers, added_words):
+def read_orc_steps(workspace, tables, text, start, stop, steps, by_words, number_limit, word_limit):
     """Read the orc steps of `text[start:stop]` against the `steps` key steps in the workspace.
 
     Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i, numbers that they add,
@@ -261,8 +261,8 @@ def read_orc_steps(workspace, tables, text, start, stop, steps, by_words, added_
                 count - 1,
                 steps,
                 by_words,
-                added_numbers,
-                added_words,
+                number_limit - added,
+                word_limit if most_words <= word_limit else np.int64(NO_LIMIT),
             )
             tokens += step_tokens
             added += numbers
@@ -282,13 +282,14 @@ def read_orc_steps(workspace, tables, text, start, stop, steps, by_words, added_
 
 
 @helper
-def read_response(workspace, tables, text, start, stop, rules, quantities, added_numbers, added_words):
+def read_response(workspace, tables, text, start, stop, rules, quantities, number_limit, word_limit):
     """Read `text[start:stop]` into the workspace: (status, key steps, mean words of the orc steps, coverage, numbers
     that the orc steps add, most words that one of them adds).
 
     The status is OK whatever the coverage, the numbers and the words, which the caller compares with τ and k. They and
     the mean words are 0 with any other status. Of `rules`, only `think_prefilled`, `word_coverage` and the limits of
-    size matter. Terms, added numbers and words are read only with `quantities`, `added_numbers` and `added_words`.
+    size matter. Terms are read only with `quantities`; numbers and words are counted no further than to exceed their
+    limits, and not at all without (NO_LIMIT).
     """
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
@@ -305,7 +306,7 @@ def read_response(workspace, tables, text, start, stop, rules, quantities, added
     if status != OK:
         return status, steps, 0.0, 0.0, none, none
     prose_steps, numbered, tokens, coverage, numbers, words = read_orc_steps(
-        workspace, tables, text, orc_start, orc_stop, steps, rules.word_coverage, added_numbers, added_words
+        workspace, tables, text, orc_start, orc_stop, steps, rules.word_coverage, number_limit, word_limit
     )
     if not numbered:
         return ORC_NUMBERING, steps, 0.0, 0.0, none, none

@@ -3,10 +3,6 @@
 A word that leaves the trie appends its remaining nodes as a chain. So nearly every node has one child, which is the
 next node, and takes two bytes. The few other edges, at most one for each word, are in a hash table keyed by a secret
 seed, so that no text can collide on purpose; the edges of the root are in an array of 256.
-
-Two words are akin (docs/rules.md, Gates) if they share a beginning of at least three characters and at least half of
-either. So the trie of some words is marked by others at such beginnings of theirs, and each of the first looks for
-marks at such beginnings of its own: no word is compared with another.
 """
 
 from __future__ import annotations
@@ -15,8 +11,6 @@ import numpy as np
 
 from ..compiler import helper, inlined
 from ..memory import mix
-from ..text.strings import width
-from ..text.unicode import is_letter
 
 # A node: flags | byte of the edge to the next node.
 LABEL = 0xFF
@@ -103,71 +97,3 @@ def insert(text, pos, stop, used, nodes, root, edges, seed):
         node = child
         pos += 1
     return node, used
-
-
-# Flags of nodes, of words that were marked: see above.
-WHOLE = 1 << 11
-"""The node is the end of one."""
-BEGINNING = 1 << 12
-"""The node is the end of a beginning of one that is long enough to be akin."""
-COUNTED = 1 << 13
-"""The word that ends here has been counted."""
-
-MIN_BEGINNING = 3
-
-
-@inlined
-def begins_character(byte):
-    return byte & 0xC0 != 0x80
-
-
-@helper
-def count_characters(text, start, stop):
-    characters = np.int64(0)
-    for k in range(start, stop):
-        characters += begins_character(text[k])
-    return characters
-
-
-@helper
-def has_letter(text, start, stop, tables):
-    """Return whether the word `text[start:stop]` has a letter."""
-    while start < stop:
-        if is_letter(text, start, tables):
-            return True
-        start += width(text[start])
-    return False
-
-
-@helper
-def mark_word(text, start, stop, beginnings, nodes, root, edges, seed):
-    """Mark the node where the word `text[start:stop]` ends, if there is one, and with `beginnings` those where its
-    beginnings end.
-    """
-    if root[text[start]] == 0:
-        return
-    size = max(2 * MIN_BEGINNING, count_characters(text, start, stop))
-    node = characters = np.int64(0)
-    for k in range(start, stop):
-        node = child_of(nodes, root, edges, node, np.int64(text[k]), seed)
-        if node == 0:
-            return
-        characters += begins_character(text[k])
-        is_last = k + 1 == stop
-        if is_last:
-            nodes[node] |= WHOLE
-        if beginnings and 2 * characters >= size and (is_last or begins_character(text[k + 1])):
-            nodes[node] |= BEGINNING
-
-
-@helper
-def find_marks(text, start, stop, nodes, root, edges, seed):
-    """Look for marks of the inserted word `text[start:stop]`: (its node, whether a word akin to it was marked)."""
-    size = count_characters(text, start, stop)
-    node = characters = np.int64(0)
-    is_akin = False
-    for k in range(start, stop):
-        node = child_of(nodes, root, edges, node, np.int64(text[k]), seed)
-        characters += begins_character(text[k])
-        is_akin |= nodes[node] & BEGINNING != 0 and 2 * characters >= size
-    return node, is_akin

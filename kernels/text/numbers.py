@@ -60,12 +60,11 @@ def mark_numbers(workspace, tables, text, start, stop, known, mark):
     """Stamp the numbers in the word `text[start:stop]` with `mark`, unless they are stamped with `known` or `mark`;
     returns how many it has stamped. Decimal digits of any script are read as ASCII digits; overwrites TEXT.
     """
-    has_digit, is_ascii = False, True
+    is_ascii = True
     for k in range(start, stop):
-        has_digit |= is_digit(text[k])
         is_ascii &= text[k] < NON_ASCII
     if is_ascii:
-        return mark_ascii_numbers(workspace, text, start, stop, known, mark) if has_digit else np.int64(0)
+        return mark_ascii_numbers(workspace, text, start, stop, known, mark)
     out = workspace.bytes[TEXT]
     end = write_with_ascii_digits(text, start, stop, tables, out)
     return mark_ascii_numbers(workspace, out, np.int64(0), end, known, mark)

@@ -351,9 +351,13 @@ def separates_parts(norm, pos, tables):
 
 @helper
 def has_parts(norm, start, stop, tables):
+    hyphens = np.int64(0)
     for k in range(start, stop):
-        if separates_parts(norm, k, tables):
-            return True
+        hyphens += norm[k] == DASH
+    if hyphens:
+        for k in range(start, stop):
+            if separates_parts(norm, k, tables):
+                return True
     return False
 
 
@@ -380,8 +384,8 @@ def read_words_and_parts(workspace, tables, text, start, stop):
     """Find the canonical words of `text[start:stop]` and its parts (docs/rules.md, Gates): (number of words, first
     part, end of parts). The parts follow the words, or are the words.
     """
-    text_end, _ = normalize_words(workspace, tables, text, start, stop)
-    count, copy_end = find_words_again(workspace, text_end, text_end + GAP, np.int64(0))
+    text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    count, copy_end = find_words(workspace, text_end, runs, text_end + GAP, np.int64(0))
     if not has_parts(workspace.bytes[NORM], np.int64(BEGIN), text_end, tables):
         return count, np.int64(0), count
     copy_end = cut_into_parts(workspace, tables, text_end, copy_end, count)

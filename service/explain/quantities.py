@@ -27,6 +27,7 @@ from ..scoring.texts import utf8
 from .reading import Quantity, Reading, Term
 from .schema import EQUAL, PairQuantities, ReadQuantity
 
+NEAR = 4096  # characters in which the text of a quantity is looked for
 SYMBOL_OF = {code: symbol for symbol, code in SYMBOLS.items()}
 
 
@@ -38,12 +39,12 @@ def terms_of(text: str) -> list[Term]:
 def terms_of_each(texts: Sequence[str]) -> Iterator[list[Term]]:
     contents = [np.frombuffer(utf8(text), np.uint8) for text in texts]
     workspace = allocate_workspace(max(map(len, contents), default=0))
-    return (_terms_in(content, workspace) for content in contents)
+    return (_terms_in(text, content, workspace) for text, content in zip(texts, contents, strict=True))
 
 
-def _terms_in(data: np.ndarray, workspace: Workspace) -> list[Term]:
+def _terms_in(text: str, data: np.ndarray, workspace: Workspace) -> list[Term]:
     ints, (_, norm, canon) = workspace.ints, workspace.bytes
-    terms = list[Term]()
+    terms, folded, pos = list[Term](), text.casefold(), 0
     for k in range(parameter_terms(data, tables(), workspace)):
         string = int(ints[TERMS, k])
         start, length = int(ints[STARTS, string]), int(ints[LENGTHS, string])
@@ -52,7 +53,10 @@ def _terms_in(data: np.ndarray, workspace: Workspace) -> list[Term]:
         else:
             start, stop = divmod(int(ints[TERM_SPANS, k]), 1 << SPAN_SHIFT)
             shown = norm[start:stop].tobytes().decode().translate(SYMBOL_OF)
-            terms.append(Quantity(shown, *quantity_at(ints, string)))
+            at = folded.find(shown, pos, pos + len(shown) + NEAR) if len(folded) == len(text) else -1
+            pos = at + len(shown) if at >= 0 else pos
+            written = text[at:pos] if at >= 0 else shown  # the case tells mM from mm
+            terms.append(Quantity(shown, *quantity_at(ints, string), written))
     return terms
 
 
@@ -140,8 +144,8 @@ def compared_quantities(mine: Sequence[Term], theirs: Sequence[Term]) -> PairQua
 
 def advice_of(extra: Quantity | None, missing: Quantity | None) -> str:
     if missing is None:
-        return f"leave out {extra}"
-    return f"add {missing}" if extra is None else f"write {missing} instead of {extra}"
+        return f"leave out {extra.written if extra is not None else ''}"
+    return f"add {missing.written}" if extra is None else f"write {missing.written} instead of {extra.written}"
 
 
 def _shown(mine: Sequence[Term], theirs: Sequence[Term]) -> list[ReadQuantity]:
@@ -149,7 +153,7 @@ def _shown(mine: Sequence[Term], theirs: Sequence[Term]) -> list[ReadQuantity]:
     return [read_quantity(quantity, quantity not in others) for quantity in quantities]
 
 
-UNITS = {"celsius": "°c", "fahrenheit": "°f", "g-force": "x g", "cells": "cells", "wells": "wells"}
+UNITS = {"celsius": "°C", "fahrenheit": "°F", "g-force": "x g", "cells": "cells", "wells": "wells"}
 TIMES = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 WEEK_HOURS = 168  # rates are per week, and shown per hour
 SHOWN = Context(prec=6)
@@ -167,7 +171,7 @@ def read_quantity(quantity: Quantity, wrong: bool) -> ReadQuantity:
         said = f"{JOINTS[quantity.kind].join(numbers)} {unit}".rstrip()
     else:
         said = f"{quantity.kind} {numbers[0]} {unit}".strip()
-    return ReadQuantity(text=quantity.text, read=said, dimension=quantity.dimension, kind=quantity.kind, wrong=wrong)
+    return ReadQuantity(text=quantity.written, read=said, dimension=quantity.dimension, kind=quantity.kind, wrong=wrong)
 
 
 def _scaled(quantity: Quantity) -> tuple[list[Decimal], str]:

@@ -129,6 +129,8 @@ class Quantity:
     dimension: str
     kind: str
     values: tuple[tuple[int, int], ...]
+    written: str = field(default="", compare=False)
+    """The text in the characters of its phrase, where they can be told."""
 
     def __str__(self) -> str:
         return self.text

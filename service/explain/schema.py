@@ -274,7 +274,7 @@ class Similarity(Part):
 class ReadQuantity(Part):
     """A quantity of a parameter as it is read (docs/rules.md, Quantities)."""
 
-    text: str = Field(description="As it is written, in canonical characters: `500 μl`.")
+    text: str = Field(description="As it is written: `0.5 mM`.")
     read: str = Field(description="For people, its value in a unit of its dimension: `500 μl`, `1–2 h`, `>= 5 min`.")
     dimension: str = Field(description="`volume`, `mass/volume`, `pH`, `ratio`, …; empty for a number without a unit.")
     kind: str = Field(description="`<`, `>`, `<=`, `>=`, `range`, `tolerance`, or empty.")
@@ -291,7 +291,7 @@ class PairQuantities(Part):
         "quantity_error_factor < 1 it counts for `quantity_errors`."
     )
     advice: list[str] = Field(
-        description="For people, one for each error: `write 0.5 ml instead of 50 ml`, `leave out 5 min`, `add 37 °c`."
+        description="For people, one for each error: `write 0.5 ml instead of 50 ml`, `leave out 5 min`, `add 37 °C`."
     )
 
 

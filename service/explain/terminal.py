@@ -214,7 +214,11 @@ def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[s
 def _misread(quantities: PairQuantities) -> list[ReadQuantity]:
     """Return the wrong quantities whose reading is not evident from their text."""
     both = (*quantities.prediction, *quantities.reference)
-    return [q for q in both if q.wrong and q.dimension and q.read.replace(" ", "") != q.text.replace(" ", "")]
+    return [q for q in both if q.wrong and q.dimension and _plain(q.read) != _plain(q.text)]
+
+
+def _plain(text: str) -> str:
+    return text.replace(" ", "").replace("µ", "μ").casefold()
 
 
 def _phrases(phrases: Sequence[Phrase], theirs: Sequence[Phrase], elements: Sequence[str], terms: bool) -> list[str]:

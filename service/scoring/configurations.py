@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...kernels.column import frozen
-from ...kernels.rules import Rules
+from ...kernels.rules import NO_LIMIT, Rules
 from ..errors import InvalidSetting, Issue, row_of
 from ..settings import ScoreSettings
 from .references import UNLIMITED
@@ -35,7 +35,7 @@ _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
 
 def limit_of(most: int | None) -> int:
-    return -1 if most is None else min(most, UNLIMITED)
+    return NO_LIMIT if most is None else min(most, UNLIMITED)
 
 
 def rules_of(settings: ScoreSettings) -> Rules:

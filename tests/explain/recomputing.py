@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from assay import Scorer
 from assay.service.explain.explanation import explain
 from assay.service.explain.schema import Explanation
+from tests.command_line import ROOT
 from tests.reference.added_numbers import added_numbers
 from tests.reference.added_words import NEGATIONS, added_words
 from tests.reference.iou import iou
@@ -18,6 +20,7 @@ from tests.reference.quantities import all_terms, quantities, terms
 from tests.reference.semantics import all_words
 from tests.reference.steps import KeyStep, orc_steps
 
+LABORATORY = tomllib.loads((ROOT / "examples" / "laboratory.toml").read_text(encoding="utf-8"))["score"]
 MEASURED = ("ok", "low_coverage", "added_numbers", "added_words")
 """The reasons of responses whose coverage is measured."""
 

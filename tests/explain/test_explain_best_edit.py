@@ -14,17 +14,10 @@ from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
 from tests.cases import told
 from tests.cases.writing import Steps, step
-from tests.explain.recomputing import explained
+from tests.explain.recomputing import LABORATORY, explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
 CASES = 200 if JIT else 4
-LABORATORY = {
-    "parameter_similarity": "quantities",
-    "quantity_error_factor": 0.25,
-    "coverage": "words",
-    "max_added_numbers": 0,
-    "max_added_words": 0,
-}
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},
@@ -33,7 +26,7 @@ CONFIGS = [
     {"object_similarity": "max"},
     {"parameter_similarity": "quantities", "max_added_numbers": 0},
     {"quantity_error_factor": 0.5},
-    LABORATORY,
+    LABORATORY | {"max_added_words": 0},
 ]
 QUANTITIES = ["", "300 s", "0.3 l|4 °c", "5.0 min|10 ml", "10⁶ cells"]
 

@@ -7,7 +7,7 @@ import pytest
 from assay.service.explain.quantities import quantity_limits
 from tests.cases import told
 from tests.cases.writing import KEY, step
-from tests.explain.recomputing import explained
+from tests.explain.recomputing import LABORATORY, explained
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,6 @@ def test_other_parameters(parameter: str) -> None:
     assert list(quantity_limits(parameter)) == []
 
 
-LABORATORY = {
-    "parameter_similarity": "quantities",
-    "quantity_error_factor": 0.5,
-    "coverage": "words",
-    "max_added_numbers": 0,
-    "max_added_words": 2,
-}
 THEIRS = [step("incubate", "cells", "0.5 ml of PBS|1-2 h|37 °C"), step("spin", "tube", "300 x g|at 4 °C")]
 MINE = [step("incubate", "cells", "50 ml of PBS|60 to 120 min|5 min"), step("spin", "tube", "300 x g|at 4 °C")]
 
@@ -57,10 +50,10 @@ def test_quantities_of_both_sides():
         [
             ("0.5 ml", "500 μl", "volume", "", True),
             ("1-2 h", "1–2 h", "time", "range", False),
-            ("37 °c", "37 °c", "celsius", "", True),
+            ("37 °C", "37 °C", "celsius", "", True),
         ],
     ]
-    assert quantities["advice"] == ["write 0.5 ml instead of 50 ml", "leave out 5 min", "add 37 °c"]
+    assert quantities["advice"] == ["write 0.5 ml instead of 50 ml", "leave out 5 min", "add 37 °C"]
     assert (quantities["errors"], document["pairs"][1]["quantities"]["errors"]) == (3, 0)
     assert document["components"]["quantity_errors"] == 3
     assert document["prediction"][0]["parameters"][0]["terms"] == ["50 ml", "of", "pbs"]
@@ -86,7 +79,7 @@ def test_the_suggestion_writes_the_quantities_of_the_reference():
     (best,) = explained(told(MINE), {"steps": THEIRS}, LABORATORY, 1)["suggestions"]
     assert (best["kind"], best["steps"], best["reward"]) == ("use_quantities", [1], 1.0)
     assert best["text"].startswith(
-        "In step 1, write 0.5 ml instead of 50 ml, leave out 5 min, add 37 °c: content 1.3571 → 1.5000, "
+        "In step 1, write 0.5 ml instead of 50 ml, leave out 5 min, add 37 °C: content 1.3571 → 1.5000, "
         "quantity errors 3 → 0, reward +0."
     )
     assert '"parameters":["0.5 ml of PBS","60 to 120 min","37 °C"]' in best["response"]
@@ -113,3 +106,10 @@ def test_numbers_of_any_size_are_shown():
         "0 g",
         "3 u/h",
     ]
+
+
+def test_the_case_of_units_is_kept():
+    """10 mm of SciRecipe may be 10 mM; the advice says it as the reference does."""
+    mine, theirs = [step("add", "", "5 MM NaCl at 5 ML, 2 ℃, 5 mM")], [step("add", "", "10 mM NaCl at 5 ml")]
+    document = explained(told(mine), {"steps": theirs}, {"quantity_error_factor": 0.5})
+    assert document["pairs"][0]["quantities"]["advice"] == ["write 10 mM instead of 5 MM", "leave out 2 °c"]

@@ -15,7 +15,7 @@ from assay.kernels.compiler import JIT
 from assay.service.explain.alignment import common_path
 from tests.cases import answer, told
 from tests.cases.writing import ORC, step
-from tests.explain.recomputing import explained
+from tests.explain.recomputing import LABORATORY, explained
 from tests.reference.lcs import lcs_length
 from tests.strategies import examples, rollouts
 
@@ -120,13 +120,13 @@ def test_nothing_is_suggested_for_the_best_reward_nor_where_none_is_wanted():
     assert len(suggested(told(R[::-1]), most=1)) == 1
 
 
-@given(rollouts())
+@given(rollouts(), st.sampled_from([{}, LABORATORY, LABORATORY | {"max_added_words": 10**6}]))
 @examples(60)
-def test_promises_are_kept(rollout):
+def test_promises_are_kept(rollout, settings):
     response, reference = rollout
-    document = explained(response, reference, {}, 20)
+    document = explained(response, reference, settings, 20)
     for suggestion in document["suggestions"]:
-        assert_promise_kept(document, suggestion, response, reference, {})
+        assert_promise_kept(document, suggestion, response, reference, settings)
 
 
 @given(st.text("abc", max_size=40), st.text("abcd", max_size=40))

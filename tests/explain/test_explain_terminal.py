@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 
 import click
@@ -17,8 +16,9 @@ from assay.service.explain.terminal import _columns, as_text
 from assay.service.wording import format_reward, format_reward_change
 from tests.cases import answer, told
 from tests.cases.writing import step
+from tests.command_line import ROOT
+from tests.explain.recomputing import LABORATORY
 
-ROOT = Path(__file__).resolve().parents[2]
 WASH = step("wash", "HEK293 cells|adherent fibroblasts", "5000 µl of ice-cold PBS|three times")
 STAIN = step("染色", "緩衝液|抗体溶液", "室温で三十分間振とうしながら|1:50")
 MINE = [step("harvest", "HEK293 cells", "300 x g"), WASH, STAIN, step("discard", "supernatant")]
@@ -104,8 +104,7 @@ def test_the_samples_in_the_documentation_are_what_is_printed(monkeypatch, tmp_p
     rollout = json.loads(Path("rollout.json").read_bytes())
     assert click.unstyle(as_text(explain(Scorer(), **rollout), 80)) == whole
     rollout["response"] = rollout["response"].replace("0.25 ml", "25 ml")
-    laboratory = tomllib.loads((ROOT / "examples" / "laboratory.toml").read_text(encoding="utf-8"))["score"]
-    text = click.unstyle(as_text(explain(Scorer(**laboratory), **rollout), 80))
+    text = click.unstyle(as_text(explain(Scorer(**LABORATORY), **rollout), 80))
     assert [part in text for part in parts] == [True, True]
 
 

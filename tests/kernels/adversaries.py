@@ -262,3 +262,58 @@ CHARACTERS = {
     "musical symbols": "\U0001d160",
 }
 CATALOGUE |= {f"characters: {name}": in_prose(unit) for name, unit in CHARACTERS.items()}
+
+
+def distinct_pairs(size: int) -> Rollout:
+    pairs = [f"{word}-{word[::-1]}" for word in islice(letters(4), size // 24)]
+    return one_step(" ".join(pairs), objects=[" ".join(f"x{pair}" for pair in pairs)])
+
+
+def beginnings_of_one_word(size: int) -> Rollout:
+    """Every word of the prose begins as many of the step's, at every length."""
+    word = "ab" * int((size // 4) ** 0.5)
+    beginnings = [word[:k] for k in range(1, len(word))]
+    return one_step(" ".join(beginnings), objects=[" ".join(f"{word}c" for word in beginnings)])
+
+
+def common_beginnings(stem: str) -> Adversary:
+    def text(size: int) -> Rollout:
+        endings = list(islice(letters(3), size // (2 * len(stem) + 12)))
+        return one_step(" ".join(stem + end for end in endings), objects=[" ".join(f"{stem}{end}x" for end in endings)])
+
+    return text
+
+
+LIMITED: dict[str, Adversary] = {
+    # Words that are akin, or nearly
+    "short common beginnings": common_beginnings("abc"),
+    "long common beginnings": common_beginnings("centrifugation" * 3),
+    "common beginnings that expand": common_beginnings("㌖" * 4),
+    "beginnings of one word": beginnings_of_one_word,
+    "one word and another": lambda size: one_step("ab" * (size // 4), objects=["ab" * (size // 4) + "c"]),
+    "words of its own": lambda size: one_step(" ".join(islice(letters(4), size // 5))),
+    "negations": in_prose("add-not "),
+    # Parts
+    "distinct pairs": distinct_pairs,
+    "hyphens": in_prose("a-"),
+    "hyphens and numbers": in_prose("1-a"),
+    "hyphens and expansions": lambda size: one_step(
+        filled("\ufdfa-", size // 2), objects=[filled("\ufdfa-x", size // 2)]
+    ),
+    "hyphens and words that are copied": lambda size: one_step(
+        "1" + filled("㌖1-a", size // 2), objects=["1" + filled("㌖1-b", size // 2)]
+    ),
+    # Numbers
+    "numbers of its own": lambda size: one_step(" ".join(map(str, range(size // 6)))),
+    "numbers in one word": lambda size: one_step("".join(f"{k}a" for k in range(size // 6))),
+    "ranges without their prose": lambda size: one_step(
+        " ".join(map(str, range(size // 12))), parameters=[" ".join(f"{k}-{k + 2}" for k in range(size // 24))]
+    ),
+    "digits of another script": in_prose("٩٥ "),
+    "digits of another script in words": in_prose("ab𑁦-"),
+    "numbers that are no letters": in_prose("𒐀〇"),
+    "numbers of steps": in_prose("step 1 "),
+    # What `<orc>` has before its first step is read with that step.
+    "lines before the first step": lambda size: (answer(orc=filled("gently 7\n", size) + ORC_LINE), REFERENCE),
+}
+"""Texts for the limits of what prose adds, and for coverage by words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,26 +14,32 @@ from assay.kernels.compiler import JIT
 from assay.kernels.memory import COUNTS, PROSE_SLOTS, PROSE_STAMP, allocate_workspace
 from assay.kernels.reading import coverage as automaton
 from tests.cases import answer
-from tests.kernels.adversaries import CATALOGUE
+from tests.kernels.adversaries import CATALOGUE, LIMITED
 from tests.reference.scorer import parse_reference, score_one
 from tests.scoring.agreement import assert_agree
 from tests.strategies import examples
 
 REFERENCE = {"steps": [{"action": "add", "objects": [], "parameters": []}]}
-SETTINGS = {"min_coverage": 0.0, "order": "lcs"}
+SETTINGS: dict[str, Any] = {"min_coverage": 0.0, "order": "lcs"}
+BY_WORDS = SETTINGS | {"coverage": "words"}
+LIMITS = [{"max_added_numbers": 0}, {"max_added_words": 2}, {"max_added_numbers": 700, "max_added_words": 700}]
 
 
 def coverage(words: list[str], prose: str) -> float:
-    """Return the coverage of the words by the prose, the same for the step alone and between other steps."""
+    """Return the coverage of the words by the text of the prose, the same for the step alone and between other steps.
+
+    It is the twin's, and so is that by the words of the prose.
+    """
     step = json.dumps({"action": "a", "objects": [" ".join(words)], "parameters": words[:3]}, ensure_ascii=False)
     plain = json.dumps({"action": "a", "objects": [], "parameters": []})
     alone = answer(f"Step 1: {step}", f"Step 1: {prose}")
     among = answer(
         f"Step 1: {plain}\nStep 2: {step}\nStep 3: {plain}", f"Step 1: {prose} a\nStep 2: {prose}\nStep 3: a {prose}"
     )
-    shares = Scorer(**SETTINGS).score([alone, among], [REFERENCE]).components["coverage"].tolist()
     parsed = parse_reference(REFERENCE)
-    assert shares == [score_one(response, parsed, SETTINGS)["coverage"] for response in (alone, among)]
+    for settings in (BY_WORDS, SETTINGS):
+        shares = Scorer(**settings).score([alone, among], [REFERENCE]).components["coverage"].tolist()
+        assert shares == [score_one(response, parsed, settings)["coverage"] for response in (alone, among)]
     return shares[0]
 
 
@@ -84,3 +91,24 @@ def test_slow_texts_have_right_scores(name):
     """Adversarial texts take the rare paths, whose rewards are the twin's, too."""
     response, reference = CATALOGUE[name](5000 if JIT else 700)
     assert_agree([response], [reference], [0], SETTINGS)
+
+
+@pytest.mark.parametrize("name", [*LIMITED, "thousands of missing words", "characters: the longest expansion"])
+def test_slow_texts_for_gates_have_right_scores(name):
+    response, reference = (CATALOGUE | LIMITED)[name](5000 if JIT else 700)
+    for limits in LIMITS:
+        assert_agree([response], [reference], [0], BY_WORDS | limits)
+
+
+@given(
+    st.lists(st.text("abé-1٣", min_size=1, max_size=9), min_size=1, max_size=80),
+    st.lists(st.text("abé-1٣", min_size=1, max_size=9), min_size=1, max_size=80),
+    st.integers(0, 60),
+)
+@examples(200)
+def test_many_words_that_begin_alike(ours, theirs, limit):
+    """So many that they are compared by a trie, from some word on."""
+    step = json.dumps({"action": "a", "objects": ours, "parameters": ours[::3]}, ensure_ascii=False)
+    response = answer(f"Step 1: {step}", f"12 {theirs[0]}\nStep 1: a {' '.join(theirs)}")
+    for limits in ({"max_added_words": limit}, {"max_added_numbers": limit}):
+        assert_agree([response], [REFERENCE], [0], BY_WORDS | limits)

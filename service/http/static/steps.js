@@ -186,13 +186,14 @@ function coverage({ coverage: found }) {
 
 /** Returns the quantities of a step's parameters that are wrong, or whose value is not written as it is read. */
 function quantities(read, odd) {
-  const shown = (read ?? []).filter(({ text, read: value, wrong }) => wrong || value !== text);
-  const chips = shown.map(({ text, read: value, dimension, wrong }) =>
+  const same = ({ text, read: value }) => text.toLowerCase() === value.toLowerCase();
+  const shown = (read ?? []).filter((quantity) => quantity.wrong || !same(quantity));
+  const chips = shown.map((quantity) =>
     make(
       "li",
-      { class: `chip ${wrong ? odd : "shared"}`, title: dimension || "no unit" },
-      value === text ? text : `${text} = ${value}`,
-      wrong && unseen(` (${odd})`),
+      { class: `chip ${quantity.wrong ? odd : "shared"}`, title: quantity.dimension || "no unit" },
+      same(quantity) ? quantity.text : `${quantity.text} = ${quantity.read}`,
+      quantity.wrong && unseen(` (${odd})`),
     ),
   );
   return titled("Quantities", chips);
