@@ -156,7 +156,7 @@ def skip_white(norm, pos):
     return pos
 
 
-@inlined
+@helper
 def after_word(norm, pos, expected):
     """Return the position after the word at `pos` and the white space that must follow it, or 0."""
     stop = pos + expected[1]

@@ -91,8 +91,10 @@ from .words import (
 
 MAX_DIGITS, MAX_MANTISSA = 12, 30
 """Most significant digits of a numeral, and most digits of its M: all values fit into an int64 in any unit."""
-MAX_SUM = 10**18
-"""More digits than a sum of times may have."""
+MAX_SUM_DIGITS = 18
+"""Most significant digits of a sum of times."""
+POWERS = 10 ** np.arange(MAX_SUM_DIGITS + 1)
+MAX_SUM = 10**MAX_SUM_DIGITS
 MAX_EXPONENT_DIGITS = 3
 MAX_NUMBERS, MAX_NUMBER_DIGITS = 4, 9
 """Most numbers of a ratio, and most digits of one."""
@@ -119,8 +121,8 @@ TO, AND, THAN, LEAST, MOST = map(word, ("to", "and", "than", "least", "most"))
 LESS_WORD, MORE_WORD, AT, UP, MINUS = map(word, ("less", "more", "at", "up", "minus"))
 ABOUT, AROUND, APPROX, IMATELY, CA = map(word, ("about", "around", "approx", "imately", "ca"))
 TEN = word("10^")
-ROOM, AMBIENT, TEMPERA, TURE, ROOM_SHORT = map(word, ("room", "ambient", "tempera", "ture", "r.t"))
-ROOM_TEMPERATURE = np.frombuffer(b"rt".ljust(24), np.uint8)
+ROOM, AMBIENT, TEMP, ERATURE, ROOM_SHORT = map(word, ("room", "ambient", "temp", "erature", "r.t"))
+ROOM_TEMPERATURE = word("rt")
 
 
 @inlined
@@ -141,7 +143,7 @@ def may_begin(norm, pos):
     return not (NOT_BEFORE_AFTER_DIGIT[before] and pos - 2 >= BEGIN and is_digit(norm[pos - 2]))
 
 
-@helper
+@inlined
 def read_decimal(norm, pos, point):
     r"""Read `D`, `D.D` or `.D` with this decimal point at `pos`: (stop, digits, exponent, whether it has a point).
 
@@ -160,9 +162,7 @@ def read_decimal(norm, pos, point):
             else:
                 significant += zeros + 1
                 if significant <= MAX_DIGITS:
-                    for _ in range(zeros + 1):
-                        digits *= 10
-                    digits += np.int64(byte) - np.int64(ZERO)
+                    digits = digits * POWERS[zeros + 1] + np.int64(byte) - np.int64(ZERO)
                 zeros = np.int64(0)
         elif byte == point and not has_point and is_digit(norm[pos + 1]):
             has_point = True
@@ -440,13 +440,9 @@ def add_times(norm, tables, pos, digits, exponent, factor, power):
             larger, shift = digits, exponent - term_exponent
             if shift < 0:
                 larger, total, shift, total_exponent = term, digits, -shift, exponent
-            if shift >= 18:
+            if shift >= MAX_SUM_DIGITS or larger >= POWERS[MAX_SUM_DIGITS - shift]:
                 return pos, digits, exponent
-            for _ in range(shift):
-                larger *= 10
-                if larger >= MAX_SUM:
-                    return pos, digits, exponent
-            total += larger
+            total += larger * POWERS[shift]
             while total % 10 == 0:
                 total //= 10
                 total_exponent += 1
@@ -541,7 +537,7 @@ def append_words(workspace, terms, count):
         start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
         length = stop - start
         is_room_temperature = length == ROOM_SHORT[1] and matches(norm, start, ROOM_SHORT)
-        if k > 0 and spells(norm, start, stop, TEMPERA, TURE):
+        if k > 0 and spells(norm, start, stop, TEMP, ERATURE):
             begin, length = ints[SPAN_STARTS, k - 1], ints[SPAN_STOPS, k - 1] - ints[SPAN_STARTS, k - 1]
             if (length == ROOM[1] and matches(norm, begin, ROOM)) or (
                 length == AMBIENT[1] and matches(norm, begin, AMBIENT)
@@ -549,10 +545,11 @@ def append_words(workspace, terms, count):
                 is_room_temperature = True
                 terms -= 1
                 start = ints[TERM_SPANS, terms] >> SPAN_SHIFT
+        place, length = start, stop - start
         if is_room_temperature:
-            ints[TERMS, terms] = intern(workspace, ROOM_TEMPERATURE, np.int64(0), np.int64(2))
-        else:
-            ints[TERMS, terms] = intern(workspace, norm, start, stop - start)
+            place, length = np.int64(0), ROOM_TEMPERATURE[1]
+            store8(norm, place, ROOM_TEMPERATURE[0])  # before the text
+        ints[TERMS, terms] = intern(workspace, norm, place, length)
         ints[TERM_SPANS, terms] = start << SPAN_SHIFT | stop
         terms += 1
     return terms
