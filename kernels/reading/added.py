@@ -27,7 +27,7 @@ from ..text.interning import intern
 from ..text.numbers import ZERO, has_digit, mark_numbers, next_number
 from ..text.unicode import is_digit, is_letter
 from ..text.words import MAX_LENGTH, UNITS, find_name, hash_names, is_canonical_unit, read_parts
-from .kin import NO_KIN, SAME, find_kin, has_letter
+from .kin import NO_KIN, REPEATED, SAME, find_kin, has_letter
 
 STEP_BYTES = np.frombuffer(b"steps", np.uint8)
 MAX_STEP_DIGITS = 4
@@ -180,17 +180,19 @@ def count_added_words(workspace, tables, row, key_words, first, last, limit):
     """
     ints, norm = workspace.ints, workspace.bytes[NORM]
     count = find_content_words(workspace, tables, first, last)
-    find_kin(workspace, tables, NORM, count, CANON, KEY_WORD_STARTS, key_words, False)
+    are_distinct = find_kin(workspace, tables, NORM, count, CANON, KEY_WORD_STARTS, key_words, False)
     added = np.int64(0)
     for k in range(count):
-        if ints[KIN, k] == SAME:
+        if ints[KIN, k] == SAME or ints[KIN, k] == REPEATED:
             continue
         if added > limit:
             break
         start, stop = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k]
         if kind_of_word(norm, start, stop) == NEGATION:
             return np.int64(NEGATED)
-        if ints[KIN, k] == NO_KIN:
+        if ints[KIN, k] == NO_KIN and are_distinct:
+            added += 1
+        elif ints[KIN, k] == NO_KIN:
             word = intern(workspace, norm, start, stop - start)
             added += ints[WORD_STAMPS, word] != OWN - row
             ints[WORD_STAMPS, word] = OWN - row
