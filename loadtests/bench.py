@@ -97,7 +97,8 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
     batch = request["responses"], request["references"], request["reference_index"]
     scores = Scorer().score(*batch, steps=True)
     assert scores.steps is not None
-    rewards, quantities = scores.rewards, Scorer(parameter_similarity="quantities")
+    rewards = scores.rewards
+    quantities = Scorer(parameter_similarity="quantities", quantity_error_factor=0.5)
     expected, count = rewards.tolist(), len(rewards)
     with_steps = {"rewards": expected, "steps": scores.steps[:]}
     plain_count, single_count = min(sizes["plain_responses"], count), sizes["singles"]

@@ -317,3 +317,48 @@ LIMITED: dict[str, Adversary] = {
     "lines before the first step": lambda size: (answer(orc=filled("gently 7\n", size) + ORC_LINE), REFERENCE),
 }
 """Texts for the limits of what prose adds, and for coverage by words."""
+
+
+def in_parameters(unit: str, elements: bool = False) -> Adversary:
+    """Repeat a piece in one parameter, or as parameters of its own."""
+    if elements:
+        return lambda size: one_step(parameters=[unit] * (size // (len(json.dumps(unit, ensure_ascii=False)) + 2)))
+    return lambda size: one_step(parameters=[filled(unit, size)])
+
+
+UNITS = [*"lgmusvcdx%", "mol", "iu", "ma", "hz", "pa", "bar", "psi", "bp", "da", "rpm", "xg", "cells", "wells"]
+
+QUANTITIES: dict[str, Adversary] = {
+    # Places where a quantity may begin, and those where much is looked for in vain
+    "numbers": in_parameters("1 "),
+    "comparisons": in_parameters("<1"),
+    "signs and points": in_parameters("-.~"),
+    "ratios": in_parameters("1 : "),
+    "ratios of units": in_parameters("5 mg/ml/"),
+    "ranges": in_parameters("5-ml - "),
+    "ranges that end": in_parameters("12 h-18 h "),
+    "tolerances": in_parameters("5 +/- "),
+    "sums of times": in_parameters("1 wk 1 d 1 h 1 min 1 s "),
+    "powers": in_parameters("5 x 10^"),
+    "words of comparisons": in_parameters("less than "),
+    "units that do not end": in_parameters("5 ml-1 "),
+    "degrees": in_parameters("5 degrees. "),
+    "points in units": in_parameters("5 " + "a." * 40),
+    "white space": lambda size: one_step(parameters=["5" + " " * (size // 2), "5 to" + " " * (size // 2)]),
+    "digits": in_parameters("1"),
+    "zeros": in_parameters("0"),
+    # Texts that are rewritten
+    "thousands": in_parameters("1\u2009000 "),
+    "commas": in_parameters("0,125 1,000 "),
+    "fractions": in_parameters("½"),
+    "expansions": in_parameters("1\ufdfa "),
+    "room temperature": in_parameters("room temperature "),
+    # Many elements, and many distinct quantities
+    "elements": in_parameters("5 ml-1", elements=True),
+    "one quantity each": in_parameters("5 ml", elements=True),
+    "distinct quantities": lambda size: one_step(parameters=[f"{k} ml" for k in range(size // 10)]),
+    "dimensions": lambda size: one_step(
+        parameters=[f"{k} {unit}/{other}" for k in range(size // 4_000) for unit in UNITS for other in UNITS]
+    ),
+}
+"""Texts for quantities and their errors."""

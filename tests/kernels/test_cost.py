@@ -21,7 +21,7 @@ from assay import Scorer
 from assay.service.scoring.texts import text_column
 from examples import rollouts
 from tests.cases import answer
-from tests.kernels.adversaries import CATALOGUE, LIMITED, REFERENCE, Rollout, key
+from tests.kernels.adversaries import CATALOGUE, LIMITED, QUANTITIES, REFERENCE, Rollout, key
 from tests.strategies import examples
 
 MAX_RATIO = 12.0
@@ -95,21 +95,28 @@ def test_catalogue(name, usual):
 
 GATES = {"coverage": "words", "max_added_numbers": 10**6, "max_added_words": 10**6}
 """Nothing stops early."""
-MAX_GATES = 16.0
+ERRORS = {"parameter_similarity": "quantities", "quantity_error_factor": 0.5}
+MAX_OPTIONS = 16.0
 """Times the cost of the same text without them; up to 9 were measured, where that text is cheap for its bytes."""
 
 
-@pytest.mark.parametrize("name", [*LIMITED, "thousands of missing words", "characters: the longest expansion"])
-def test_gates(name):
-    rollouts_ = [(CATALOGUE | LIMITED)[name](size) for size in (SIZE, 2 * SIZE)]
-    single, double = (Load([response], [reference], [0], order="lcs", **GATES) for response, reference in rollouts_)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, GATES) for name in [*LIMITED, "thousands of missing words", "characters: the longest expansion"]),
+        *((name, ERRORS) for name in QUANTITIES),
+    ],
+)
+def test_options(name, options):
+    rollouts_ = [(CATALOGUE | LIMITED | QUANTITIES)[name](size) for size in (SIZE, 2 * SIZE)]
+    single, double = (Load([response], [reference], [0], order="lcs", **options) for response, reference in rollouts_)
     without = Load([rollouts_[0][0]], [rollouts_[0][1]], [0], order="lcs")
     measured = []
     for attempt in range(TRIES):
         sleep(PAUSE_SECONDS if attempt else 0.0)
         ratio, growth = ratio_and_growth(without, single, double, 5 + 4 * attempt)
         measured.append(f"{ratio:.1f} x without, {growth:.2f} x for double")
-        if ratio <= MAX_GATES and growth <= LINEAR:
+        if ratio <= MAX_OPTIONS and growth <= LINEAR:
             print(measured[-1])
             return
     pytest.fail("; ".join(measured))
@@ -138,18 +145,21 @@ LARGE = {
     "objects": one_step_of(WORDS, []),
     "one word": one_step_of(["b"], ["c " * 60_000]),
     "words that expand": one_step_of([], ["\ufdfa " * 60_000]),
+    "quantities": one_step_of([], [f"{k} ml" for k in range(20_000)]),
     "steps": "\n".join([STEP.replace('"a"', f'"{action}"') for action in "ba" * 512]),
 }
 """References of some 100 to 240 KB whose steps the smallest response matches, or does not."""
 
 
-@pytest.mark.parametrize("order", ["strict", "lcs"])
+@pytest.mark.parametrize(
+    "settings", [{"order": "strict"}, {"order": "lcs"}, ERRORS], ids=["strict", "lcs", "quantities"]
+)
 @pytest.mark.parametrize("name", LARGE)
-def test_one_large_reference_for_many_small_responses(name, order):
+def test_one_large_reference_for_many_small_responses(name, settings):
     """The cost of a response does not depend on its reference: on the words of any step, or the number of steps."""
     pairs = []
     for reference in (STEP, LARGE[name]):
-        pairs.append([Load([SMALLEST] * rows, [reference], [0] * rows, order=order) for rows in (1, 2000)])
+        pairs.append([Load([SMALLEST] * rows, [reference], [0] * rows, **settings) for rows in (1, 2000)])
         for load in pairs[-1]:
             load.seconds()
     times = [[many.seconds() - one.seconds() for one, many in pairs] for _ in range(5)]  # in turns, as above

@@ -22,6 +22,7 @@ ROUNDS = 2 if JIT else 1
 def words(dice: random.Random, most: int, kinds: int) -> list[str]:
     """Return phrases of one to three words of `kinds`, in no order, many of them repeated."""
     spoken = [*(f"w{k}" for k in range(kinds)), "5 ml", "300 µl", "0.3 ml", "\ufdfa"]
+    spoken += [f"{k} {unit}" for k in range(1, kinds // 9) for unit in ("mg", "g/ml", "s", "min", "", "- 90 °C", ": 7")]
     return [" ".join(dice.choices(spoken, k=dice.randint(1, 3))) for _ in range(dice.randint(0, most))]
 
 
@@ -62,16 +63,24 @@ def test_against_the_twin(sizes, order):
             "order": order,
             "object_similarity": dice.choice(["fallback", "max"]),
             "parameter_similarity": dice.choice(["words", "quantities"]),
+            "quantity_error_factor": 0.9,
             "min_coverage": 0.0,
             "position_decay": dice.choice([0.5, 1.5]),
             "semantics": dice.choice(["sum", "product"]),
         }
         scores = assert_agree(**request(dice, *sizes), settings=settings)
         assert scores.components["anchors"].max() > 1
+        assert scores.components["quantity_errors"].max() > 1
 
 
 CONFIGS = [
-    {"order": order, "object_similarity": objects, "parameter_similarity": parameters, "position_decay": decay}
+    {
+        "order": order,
+        "object_similarity": objects,
+        "parameter_similarity": parameters,
+        "position_decay": decay,
+        "quantity_error_factor": 1.0 if order == "lcs" else decay / 2,
+    }
     for objects, parameters, decay, order in product(
         ["fallback", "max"], ["words", "quantities"], [0.5, 1.5], [*ORDERS, *ORDERS[:1]]
     )
