@@ -24,10 +24,10 @@ from ..memory import (
     is_plain,
 )
 from ..text.interning import intern
-from ..text.numbers import ZERO, mark_numbers, next_number
-from ..text.unicode import is_digit
+from ..text.numbers import ZERO, has_digit, mark_numbers, next_number
+from ..text.unicode import is_digit, is_letter
 from ..text.words import MAX_LENGTH, UNITS, find_name, hash_names, is_canonical_unit, read_parts
-from .kin import NO_KIN, SAME, find_kin, has_letter
+from .kin import NO_KIN, REPEATED, SAME, find_kin, has_letter
 
 STEP_BYTES = np.frombuffer(b"steps", np.uint8)
 MAX_STEP_DIGITS = 4
@@ -77,14 +77,16 @@ def count_added_numbers(workspace, tables, row, count, steps, limit):
         start, stop = ints[STARTS, word], ints[STARTS, word] + ints[LENGTHS, word]
         if is_digit(canon[start]) and next_number(canon, start, stop)[1] == stop:
             ints[WORD_STAMPS, word] = known
-        elif not is_plain(canon, start, stop):
+        elif not is_plain(canon, start, stop) and has_digit(canon, start, stop, tables):
             mark_numbers(workspace, tables, canon, start, stop, known, known)
     added = np.int64(0)
     for k in range(count):
         if added > limit:
             break
         start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
-        if not is_plain(norm, start, stop) and not names_step(ints, norm, k, count, steps):
+        if is_plain(norm, start, stop) or not has_digit(norm, start, stop, tables):
+            continue
+        if not names_step(ints, norm, k, count, steps):
             added += mark_numbers(workspace, tables, norm, start, stop, known, -known)
     return added
 
@@ -159,7 +161,7 @@ def find_content_words(workspace, tables, first, last):
     for k in range(first, last):
         start, stop = ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]
         if kind_of_word(norm, start, stop) != GRAMMATICAL and (
-            is_plain(norm, start, start + 1) or has_letter(norm, start, stop, tables)
+            is_letter(norm, start, tables) or has_letter(norm, start, stop, tables)
         ):
             ints[SOUGHT_STARTS, count] = start
             ints[SOUGHT_STOPS, count] = stop
@@ -178,17 +180,19 @@ def count_added_words(workspace, tables, row, key_words, first, last, limit):
     """
     ints, norm = workspace.ints, workspace.bytes[NORM]
     count = find_content_words(workspace, tables, first, last)
-    find_kin(workspace, tables, NORM, count, CANON, KEY_WORD_STARTS, key_words, False)
+    are_distinct = find_kin(workspace, tables, NORM, count, CANON, KEY_WORD_STARTS, key_words, False)
     added = np.int64(0)
     for k in range(count):
-        if ints[KIN, k] == SAME:
+        if ints[KIN, k] == SAME or ints[KIN, k] == REPEATED:
             continue
         if added > limit:
             break
         start, stop = ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k]
         if kind_of_word(norm, start, stop) == NEGATION:
             return np.int64(NEGATED)
-        if ints[KIN, k] == NO_KIN:
+        if ints[KIN, k] == NO_KIN and are_distinct:
+            added += 1
+        elif ints[KIN, k] == NO_KIN:
             word = intern(workspace, norm, start, stop - start)
             added += ints[WORD_STAMPS, word] != OWN - row
             ints[WORD_STAMPS, word] = OWN - row

@@ -16,7 +16,8 @@ from ..text.strings import width
 from ..text.unicode import is_letter
 from .trie import child_of, insert, slots_of_edges
 
-NO_KIN, AKIN, SAME = range(3)
+REPEATED, NO_KIN, AKIN, SAME = range(4)
+"""Degrees of kinship; a word with NO_KIN that has occurred before may be REPEATED."""
 
 MIN_BEGINNING, HEAD = 3, 8
 
@@ -25,6 +26,8 @@ WHOLE = 1 << 11
 """The node is the end of one."""
 BEGINNING = 1 << 12
 """The node is the end of a beginning of one that is long enough to be akin."""
+VISITED = 1 << 13
+"""The node is the end of a word that has looked for marks."""
 
 
 @inlined
@@ -103,26 +106,28 @@ def find_marks(text, start, stop, nodes, root, edges, seed):
 
 
 @allocating
-def find_kin_by_trie(workspace, tables, text_row, first, count, other_row, others, other_count, need_letters):
-    """Do what `find_kin` does, for the words `first` to `count`."""
+def find_kin_by_trie(workspace, tables, text_row, count, other_row, others, other_count, need_letters):
+    """Do what `find_kin` does."""
     ints, seed = workspace.ints, workspace.seed
     text, other = workspace.bytes[text_row], workspace.bytes[other_row]
     size = np.int64(1)
-    for k in range(first, count):
+    for k in range(count):
         size += ints[SOUGHT_STOPS, k] - ints[SOUGHT_STARTS, k]
     nodes = np.zeros(size, np.uint16)
     root = np.zeros(256, np.int64)
-    edges = np.zeros((slots_of_edges(count - first), 2), np.int64)
+    edges = np.zeros((slots_of_edges(count), 2), np.int64)
     used = np.int64(1)
-    for k in range(first, count):
+    for k in range(count):
         _, used = insert(text, ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k], used, nodes, root, edges, seed)
     for k in range(other_count):
         begin, end = ints[others, k], ints[others + 1, k]
         beginnings = not need_letters or has_letter(other, begin, end, tables)
         mark_word(other, begin, end, beginnings, nodes, root, edges, seed)
-    for k in range(first, count):
+    for k in range(count):
         node, is_akin = find_marks(text, ints[SOUGHT_STARTS, k], ints[SOUGHT_STOPS, k], nodes, root, edges, seed)
-        ints[KIN, k] = SAME if nodes[node] & WHOLE else AKIN if is_akin else NO_KIN
+        degree = SAME if nodes[node] & WHOLE else AKIN if is_akin else NO_KIN
+        ints[KIN, k] = REPEATED if degree == NO_KIN and nodes[node] & VISITED else degree
+        nodes[node] |= VISITED
 
 
 COMPARISONS_PER_BYTE, MAX_COMPARISONS = 4, 1 << 12
@@ -137,7 +142,8 @@ FIRST_BYTES = np.int64((1 << 8 * MIN_BEGINNING) - 1)
 def find_kin(workspace, tables, text_row, count, other_row, others, other_count, need_letters):
     """Write to KIN for each of the first `count` spans in SOUGHT_STARTS and SOUGHT_STOPS, words in `bytes[text_row]`,
     whether one of the first `other_count` spans in the rows `others` and `others + 1`, words in `bytes[other_row]`, is
-    the SAME or AKIN; with `need_letters`, words without a letter are akin to none.
+    the SAME or AKIN; with `need_letters`, words without a letter are akin to none. Returns whether all with NO_KIN are
+    distinct: the others are REPEATED.
     """
     ints = workspace.ints
     text, other = workspace.bytes[text_row], workspace.bytes[other_row]
@@ -167,6 +173,7 @@ def find_kin(workspace, tables, text_row, count, other_row, others, other_count,
                     kin = max(kin, degree)
             j += 1
         if budget < 0:
-            find_kin_by_trie(workspace, tables, text_row, k, count, other_row, others, other_count, need_letters)
-            return
+            find_kin_by_trie(workspace, tables, text_row, count, other_row, others, other_count, need_letters)
+            return True
         ints[KIN, k] = kin
+    return False

@@ -13,6 +13,19 @@ from .words import DOT
 
 ZERO, NON_ASCII = 0x30, 0x80
 
+DIGIT_LEADS = np.zeros(256, np.bool_)
+"""First bytes of the decimal digits of other scripts than ASCII."""
+DIGIT_LEADS[[0xD9, 0xDB, 0xDF, 0xE0, 0xE1, 0xEA, 0xF0]] = True
+
+
+@inlined
+def has_digit(text, start, stop, tables):
+    """Return whether the word `text[start:stop]` has a decimal digit of any script."""
+    for k in range(start, stop):
+        if is_digit(text[k]) or (DIGIT_LEADS[text[k]] and kind_of(decode(text, k), tables) < LETTER):
+            return True
+    return False
+
 
 @inlined
 def next_number(text, pos, stop):

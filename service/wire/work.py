@@ -23,9 +23,10 @@ from ..scoring.texts import Texts
 from ..settings import ScoreSettings
 from .problems import Problem
 
-READ, COMPARE, PLACE = 96, 8, 1
-"""Units for each byte that is read; for each byte of a response that is compared with an alternative in one way; and
-for each byte whose anchors are summed with one position factor."""
+READ, READ_WORDS, COMPARE, PLACE = 96, 144, 8, 1
+"""Units for each byte that is read, and where the words of the prose are looked at one by one; for each byte of a
+response that is compared with an alternative in one way; and for each byte whose anchors are summed with one position
+factor."""
 
 MAX_WORK = 400
 """Maximum units for each byte of text."""
@@ -54,13 +55,14 @@ def check_work(batch: Batch, max_responses: int, max_bytes: int) -> None:
         detail = f"Texts count once for each combination of {', '.join(READING)}, up to {max_bytes} bytes."
         raise Problem("too-large", detail, [issue])
     compared = int(responses @ counts) if len(counts) == len(responses) else 0
-    work, limit = READ * len(groups) * nbytes + comparing(groups) * compared, max(FREE_WORK, MAX_WORK * nbytes)
+    work, limit = reading(groups) * nbytes + comparing(groups) * compared, max(FREE_WORK, MAX_WORK * nbytes)
     if work > limit:
         product = f"{nbytes} bytes read {len(groups)} times, {compared} bytes compared under {configs} configurations"
         path = "references" if batch.alternatives is not None else "configs"
         issue = Issue(path, "too_many", f"{product}: {work} units of work, and {limit} are the limit")
         detail = (
-            f"A byte that is read counts {READ}; a byte of a response counts for each alternative {COMPARE} times for "
+            f"A byte that is read counts {READ}, with coverage by words or limits of what prose adds {READ_WORDS}; "
+            f"a byte of a response counts for each alternative {COMPARE} times for "
             f"each combination of {', '.join(SIMILARITY)}, and once for each further one of {', '.join(CONTENT[2:])}."
         )
         raise Problem("too-large", detail, [issue])
@@ -101,6 +103,16 @@ def alternatives_of_responses(batch: Batch) -> np.ndarray:
 def bytes_of(texts: object) -> np.ndarray:
     """Return the bytes of each text, int64 (n,)."""
     return texts.lengths if isinstance(texts, TextColumn) else np.zeros(0, np.int64)
+
+
+def reading(groups: Iterable[list[ScoreSettings]]) -> int:
+    """Return the units for each byte of text under configurations grouped by reading."""
+    return sum(READ_WORDS if any(map(looks_at_words, group)) else READ for group in groups)
+
+
+def looks_at_words(settings: ScoreSettings) -> bool:
+    limits = settings.max_added_numbers, settings.max_added_words
+    return settings.coverage == "words" or limits != (None, None)
 
 
 def comparing(groups: Iterable[list[ScoreSettings]]) -> int:

@@ -64,6 +64,10 @@ EVERY = [
 ]
 
 
+GATES = {"coverage": "words", "max_added_numbers": 10**6, "max_added_words": 10**6}
+EXPANDING = answer(key(("x", ["y"], [])), f"Step 1: x {ARABIC.replace(' ', '-') * 60_000}")
+"""Prose of words in every form that the limits of the consistency gate look at."""
+
 MAX_ROWS = 65_536
 ONE_STEP = key(("x", [], []))
 
@@ -103,6 +107,13 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "everything by alternatives": lambda: body([told(MANY_STEPS)] * 16, many_alternatives(*SHIFTED), configs=EVERY),
     "64 readings": lambda: body([TINY] * 64, WIDE[:1], configs=[{"max_steps": 100 + k} for k in range(64)]),
     "3 readings": lambda: body([TINY] * 64, WIDE[:1], configs=[{"max_steps": 100 + k} for k in range(2)]),
+    "words that only the prose has": lambda: body([EXPANDING] * 8, [ONE_STEP], config=GATES),
+    "words that only the prose has, 2 readings": lambda: body(
+        [EXPANDING] * 8, [ONE_STEP], configs=[GATES, GATES | {"coverage": "substring"}]
+    ),
+    "words that only the prose has, 3 readings": lambda: body(
+        [EXPANDING] * 8, [ONE_STEP], configs=[GATES | {"max_steps": 100 + k} for k in range(3)]
+    ),
     "labels": lambda: of_each_row({"task": "score", "reference": ONE_STEP}),
     "labels as text": lambda: of_each_row(json.dumps({"task": "score", "any_of": [ONE_STEP]})),
     "labels of two tasks": lambda: body(
