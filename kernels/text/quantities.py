@@ -651,15 +651,18 @@ def write_fractions(text, start, stop):
 
 @helper
 def normalize_again(workspace, tables, start, stop):
-    """Write the text of the element `text[start:stop]` of TEXT in which quantities are read to NORM, from BEGIN on;
-    returns its end.
-    """
+    """Write the element `text[start:stop]` of TEXT, rewritten, to NORM, from BEGIN on; returns its end."""
     text, norm = workspace.bytes[TEXT], workspace.bytes[NORM]
     begin = np.int64(text.shape[0] // 2)
     end, has_fraction = rewrite(text, start, stop, begin)
     if has_fraction:
         begin, end = end, write_fractions(text, begin, end)
-    end = normalize(read_only(text), begin, end, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
+    return normalize(read_only(text), begin, end, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
+
+
+@helper
+def join_thousands(norm, end):
+    """Remove the commas before thousands from the text `norm[BEGIN:end]`; returns its new end."""
     used = np.int64(BEGIN)
     for pos in range(BEGIN, end):
         if norm[pos] != COMMA or not joins_thousands(norm, pos, end):
@@ -668,25 +671,27 @@ def normalize_again(workspace, tables, start, stop):
     return used
 
 
-NEEDS_READING, NEEDS_REWRITING = 1, 2
+NEEDS_READING, NEEDS_REWRITING, MAY_HAVE_COMMAS = 1, 2, 4
 
 
 @inlined
 def needs_of(text, start, stop):
-    """Return what the element `text[start:stop]` may need: NEEDS_READING for a digit, with NEEDS_REWRITING for commas,
-    thin spaces and fractions; 0 if it has only words.
+    """Return what the element `text[start:stop]` may need: NEEDS_READING for a digit, of any script, with
+    MAY_HAVE_COMMAS for these, and NEEDS_REWRITING for commas, thin spaces and fractions.
     """
     needs = 0
     for k in range(start, stop):
         byte = text[k]
-        if is_digit(byte) or byte >= NON_ASCII:
+        if is_digit(byte):
             needs |= NEEDS_READING
+        elif byte >= NON_ASCII:
+            needs |= NEEDS_READING | MAY_HAVE_COMMAS
             if byte == 0xC2:
                 needs |= NEEDS_REWRITING if 0xBC <= text[k + 1] <= 0xBE else 0
             elif byte == 0xE2:
                 needs |= NEEDS_REWRITING if is_thin_space(text, k, stop) else 0
         elif byte == COMMA:
-            needs |= NEEDS_REWRITING
+            needs |= NEEDS_REWRITING | MAY_HAVE_COMMAS
     return needs
 
 
@@ -709,6 +714,8 @@ def append_terms(workspace, tables, terms, start, stop, count):
         last_digit -= 1
     if last_digit < BEGIN:
         return append_words(workspace, terms, count)
+    if needs & MAY_HAVE_COMMAS:
+        end = join_thousands(norm, end)
     store8(norm, end, SEPARATORS)
     piece = pos = np.int64(BEGIN)
     while pos < end:

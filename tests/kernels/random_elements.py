@@ -49,7 +49,7 @@ PUNCTUATION = [
     "\u0378",
     "\u200b",
 ]
-SOUP = "0000111222355789....,,,:::///---++%%^^eex  xgmlhsducМμ°<>≤±·* \t½²٥５_kp"
+SOUP = "，﹐ßѣ\u0301\u3000\u2028００，０００0000111222355789....,,,:::///---++%%^^eex  xgmlhsducМμ°<>≤±·* \t½²٥５_kp"
 
 
 def digits(random: Random) -> str:

@@ -9,7 +9,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from typing import NamedTuple
 
 from .units import DEGREES, G_FORCE, PERCENT, TIME, UNITS, Unit
-from .words import canonical_text, words
+from .words import canonical_text, words_of_canonical
 
 EXACT = Context(prec=5000, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
 BASE = Decimal("1e15")  # the base unit of a dimension is 10⁻¹⁵ of the unit without prefix
@@ -275,7 +275,7 @@ def quantity(t: str, at: int) -> tuple[Quantity, int] | None:
 def words_of_piece(piece: str) -> list[str]:
     """Return the words between quantities, with one word for room temperature."""
     result: list[str] = []
-    for word in words(piece):
+    for word in words_of_canonical(piece):
         if word == "temperature" and result[-1:] in (["room"], ["ambient"]):
             result[-1] = "rt"
         else:
