@@ -23,10 +23,10 @@ from ..scoring.texts import Texts
 from ..settings import ScoreSettings
 from .problems import Problem
 
-READ, READ_WORDS, COMPARE, PLACE = 96, 144, 8, 1
-"""Units for each byte that is read, and where the words of the prose are looked at one by one; for each byte of a
-response that is compared with an alternative in one way; and for each byte whose anchors are summed with one position
-factor."""
+READ, READ_WORDS, READ_QUANTITIES, COMPARE, PLACE = 96, 144, 64, 8, 1
+"""Units for each byte that is read, and where the words of the prose are looked at one by one; further ones where
+quantities are read; for each byte of a response that is compared with an alternative in one way; and for each byte
+whose anchors are summed with one position factor."""
 
 MAX_WORK = 400
 """Maximum units for each byte of text."""
@@ -61,7 +61,8 @@ def check_work(batch: Batch, max_responses: int, max_bytes: int) -> None:
         path = "references" if batch.alternatives is not None else "configs"
         issue = Issue(path, "too_many", f"{product}: {work} units of work, and {limit} are the limit")
         detail = (
-            f"A byte that is read counts {READ}, with coverage by words or limits of what prose adds {READ_WORDS}; "
+            f"A byte that is read counts {READ}, with coverage by words or limits of what prose adds {READ_WORDS}, "
+            f"and {READ_QUANTITIES} more with quantities; "
             f"a byte of a response counts for each alternative {COMPARE} times for "
             f"each combination of {', '.join(SIMILARITY)}, and once for each further one of {', '.join(CONTENT[2:])}."
         )
@@ -107,7 +108,11 @@ def bytes_of(texts: object) -> np.ndarray:
 
 def reading(groups: Iterable[list[ScoreSettings]]) -> int:
     """Return the units for each byte of text under configurations grouped by reading."""
-    return sum(READ_WORDS if any(map(looks_at_words, group)) else READ for group in groups)
+    return sum(
+        (READ_WORDS if any(map(looks_at_words, group)) else READ)
+        + READ_QUANTITIES * any(settings.reads_quantities for settings in group)
+        for group in groups
+    )
 
 
 def looks_at_words(settings: ScoreSettings) -> bool:

@@ -35,11 +35,12 @@ def costs(changes: Mapping[str, Change]) -> dict[str, Cost]:
     return {name: cost(change) for name, change in changes.items()}
 
 
-def cost(change: Change) -> Cost:
+def cost(change: Change, **settings: Any) -> Cost:
+    """Return what a change costs; `settings` are added to the configuration for laboratories."""
     changed = [(k, change(answer)) for k, answer in enumerate(ANSWERS)]
     changed = [(k, answer) for k, answer in changed if answer != ANSWERS[k]]
     responses = [answer.text for _, answer in changed]
-    both = Scorer().score_configs([{}, LABORATORY], responses, REFERENCES, [k for k, _ in changed])
+    both = Scorer().score_configs([{}, LABORATORY | settings], responses, REFERENCES, [k for k, _ in changed])
     return Cost(len(changed), *(mean((1 - scores.rewards).tolist()) for scores in both))
 
 
@@ -95,6 +96,11 @@ def test_what_changes_of_a_protocol_cost() -> None:
     unseen = [name for name, cost in destroying.items() if cost.laboratory < 0.02]
     assert len(unseen) <= 8
     assert destroying["one dose × 100"].laboratory >= 0.4
+    left_out = cost(DESTROYING["a step left out"], content_denominator="max_len", order="lcs")
+    assert (
+        f'`content_denominator = "max_len"` and `order = "lcs"` as well, a step left out costs {left_out[2]:.2f}.'
+        in page
+    )
     for expected in (cost_table("change", destroying), cost_table("other words", harmless)):
         assert expected in page, f"docs/reward/hard-to-fool.md should have:\n{expected}"
 

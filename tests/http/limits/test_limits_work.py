@@ -68,6 +68,9 @@ GATES = {"coverage": "words", "max_added_numbers": 10**6, "max_added_words": 10*
 EXPANDING = answer(key(("x", ["y"], [])), f"Step 1: x {ARABIC.replace(' ', '-') * 60_000}")
 """Prose of words in every form that the limits of the consistency gate look at."""
 
+ERRORS = [{"parameter_similarity": "quantities", "quantity_error_factor": 0.5, "max_steps": 100 + k} for k in range(2)]
+NUMBERS = answer(key(("x", [], ["1 " * 60_000, "1\ufdfa " * 20_000])), "Step 1: x")
+
 MAX_ROWS = 65_536
 ONE_STEP = key(("x", [], []))
 
@@ -114,6 +117,9 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "words that only the prose has, 3 readings": lambda: body(
         [EXPANDING] * 8, [ONE_STEP], configs=[GATES | {"max_steps": 100 + k} for k in range(3)]
     ),
+    "quantities": lambda: body([NUMBERS] * 8, [ONE_STEP], configs=ERRORS[:1]),
+    "quantities, 2 readings": lambda: body([NUMBERS] * 8, [ONE_STEP], configs=ERRORS),
+    "quantities and words": lambda: body([NUMBERS] * 8, [ONE_STEP], configs=[ERRORS[0] | GATES, GATES]),
     "labels": lambda: of_each_row({"task": "score", "reference": ONE_STEP}),
     "labels as text": lambda: of_each_row(json.dumps({"task": "score", "any_of": [ONE_STEP]})),
     "labels of two tasks": lambda: body(
