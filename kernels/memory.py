@@ -8,10 +8,10 @@ Equality is always decided by comparing bytes, so a collision costs time, never 
 texts that collide on purpose.
 
 A workspace is two arrays with named rows, because every array argument costs a compiled function seven machine words.
-Sizes follow from the longest text: normalisation writes at most 11 bytes for one (U+FDFA: 3 bytes become 33), the
-rewritten words after it take less than that, and 3 bytes give at most 4 words and as many sequences of words. Pages
-that no text reaches are never touched, so the worst case costs address space, not memory. NumPy asks for huge pages, so
-touching one byte of its large arrays commits two megabytes: `sparse` does not.
+Sizes follow from the longest text: normalisation writes at most 11 bytes for one (U+FDFA: 3 bytes become 33), of which
+few are copied, or 6 (U+3316), which are copied at most twice, as words and as parts; and 3 bytes give at most 4 words
+and as many sequences of words. Pages that no text reaches are never touched, so the worst case costs address space, not
+memory. NumPy asks for huge pages, so touching one byte of its large arrays commits two megabytes: `sparse` does not.
 """
 
 from __future__ import annotations
