@@ -541,7 +541,7 @@ def count_errors_against_wide(ints, start, stop, b, counts):
 
 @helper
 def quantity_errors(ints, references, row, n):
-    """Return E: the wrong quantities of the parameters of all anchors in PARTNERS (docs/rules.md, Score and reward)."""
+    """Return E: the wrong quantities of the parameters of all anchors in PARTNERS (docs/rules.md, Wrong quantities)."""
     ranges, steps = references.ranges, references.steps
     first_step, first_id, first_string = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, STRING_AT]
     errors = np.int64(0)

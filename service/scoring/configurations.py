@@ -27,7 +27,7 @@ CONTENT = ("object_similarity", "parameter_similarity", "use_position", "positio
 
 
 def configurations_of(rules: Sequence[Rules]) -> np.ndarray:
-    """Return configurations as the rows that `score_slice` takes, float64 (k, 23), read only."""
+    """Return configurations as the rows that `rules_at` takes, float64 (k, 23), read only."""
     return frozen(np.array(rules, np.float64), np.float64)
 
 
