@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from assay import ScoreSettings
@@ -87,7 +87,10 @@ def test_any_configurations(client, columns, configs):
     configs = [config | {"max_steps": 1024} for config in configs]
     request = dict(zip(("responses", "references", "reference_index"), columns, strict=True))
     request["include"] = ["components", "steps"]
-    reply = scored(client, request | {"configs": configs})
+    answer = client.post("/v1/score", json=request | {"configs": configs})
+    assume(answer.status_code != 413)  # the work on long texts is limited
+    assert answer.status_code == 200, answer.text[:500]
+    reply = answer.json()
     assert [with_places(each, reply) for each in reply["configs"]] == separate(client, request, configs)
 
 
