@@ -194,6 +194,12 @@ class ScoreSettings(BaseModel):
         return signature_of("SCORE", {"rules": RULES_VERSION, **always, **changed, **further})
 
 
+PAPER_OPTIONS: dict[str, Any] = {
+    name: ScoreSettings.model_fields[name].default
+    for name in ("parameter_similarity", "quantity_error_factor", "coverage", "max_added_numbers", "max_added_words")
+}
+"""The options that notice wrong protocols, as the paper has them: off."""
+
 NULLABLE = frozenset(name for name, field in ScoreSettings.model_fields.items() if field.default is None)
 NONE = "none"
 """Stands for null in addresses, variables, flags and TOML, which cannot say it."""

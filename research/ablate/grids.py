@@ -17,7 +17,7 @@ from ...service.explain.explanation import smallest_and_largest
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, identity_of, reward_of
 from ...service.scoring.column_scorer import ColumnScorer
-from ...service.settings import ScoreSettings, is_null
+from ...service.settings import PAPER_OPTIONS, ScoreSettings, is_null
 from ...service.tasks.evaluation import task_named
 from ...service.tasks.task import ignore_progress
 from ...service.version import signature_text
@@ -46,14 +46,6 @@ VANILLA_OPTIONS = {"reward": "vanilla", "section": "orc"}
 TASK_OF = {VANILLA: "lexical"}
 """Rows of grids that are rewards of another task."""
 
-PAPER: dict[str, Any] = {
-    "parameter_similarity": "words",
-    "quantity_error_factor": 1.0,
-    "coverage": "substring",
-    "max_added_numbers": None,
-    "max_added_words": None,
-}
-"""The options of rules 4 as the paper has them."""
 QUANTITIES = {"parameter_similarity": "quantities"}
 FACTOR = {"quantity_error_factor": 0.5}
 BY_WORDS, NO_NUMBERS, FEW_WORDS = {"coverage": "words"}, {"max_added_numbers": 0}, {"max_added_words": 2}
@@ -85,7 +77,7 @@ GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("quantities", {"parameter_similarity": "quantities", "max_added_numbers": None}),
         (f"quantities{SEPARATOR}added numbers 0", {"parameter_similarity": "quantities", "max_added_numbers": 0}),
     ],
-    "rules4": [(name, PAPER | overrides) for name, overrides in RULES_4.items()],
+    "rules4": [(name, PAPER_OPTIONS | overrides) for name, overrides in RULES_4.items()],
 }
 """Grids of the paper and of the options of rules 3 and 4: the name of each configuration and the settings it fixes."""
 

@@ -18,7 +18,7 @@ from ...service.records.rows.rows import RowPlace
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.scoring.texts import utf8
-from ...service.settings import ScoreSettings
+from ...service.settings import PAPER_OPTIONS, ScoreSettings
 from ...service.wording import format_number
 from .rows import CheckedRow
 
@@ -28,9 +28,6 @@ ENOUGH = 0.95  # the suggested min_coverage is the largest at which at least thi
 
 
 PAPER, ALL = "paper", "all"
-NAMES = ("parameter_similarity", "quantity_error_factor", "coverage", "max_added_numbers", "max_added_words")
-OFF: dict[str, Any] = {name: ScoreSettings.model_fields[name].default for name in NAMES}
-"""The options against rewards for wrong protocols, as the paper has them."""
 
 
 class Option(NamedTuple):
@@ -44,7 +41,7 @@ class Option(NamedTuple):
     @property
     def changes(self) -> str:
         """The settings that turn them on: `max_added_numbers=0`."""
-        return ", ".join(f"{name}={value}" for name, value in self.overrides.items() if value != OFF[name])
+        return ", ".join(f"{name}={value}" for name, value in self.overrides.items() if value != PAPER_OPTIONS[name])
 
 
 def options_of(settings: ScoreSettings) -> list[Option]:
@@ -60,8 +57,8 @@ def options_of(settings: ScoreSettings) -> list[Option]:
         Option("added_words", f"words {words}", {"max_added_words": words}, "added_words"),
     ]
     everything = {name: value for option in single for name, value in option.overrides.items()}
-    off = [option._replace(overrides={**OFF, **option.overrides}) for option in single]
-    return [Option(PAPER, "paper", OFF), *off, Option(ALL, "all", everything)]
+    off = [option._replace(overrides={**PAPER_OPTIONS, **option.overrides}) for option in single]
+    return [Option(PAPER, "paper", PAPER_OPTIONS), *off, Option(ALL, "all", everything)]
 
 
 class AtCoverage(NamedTuple):

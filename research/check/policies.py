@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.text.words import UNITS
+from ...kernels.text.words import CANONICAL
 from ...service.explain.reading import ReadStep
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
@@ -364,10 +364,9 @@ class Earnings:
 
 
 NUMBER = r"[0-9]+(?:,[0-9]{3}(?![0-9]))*(?:\.[0-9]+)?"
-NAMES = {name: unit for unit, names in UNITS.items() for name in names}
 DOSE = re.compile(
     rf"(?<![\w.,:/^])([-−]?)({NUMBER})((?:[-–]|\s+to\s+){NUMBER})?"
-    rf"([\s°]*)({'|'.join(sorted(map(re.escape, NAMES), key=len, reverse=True))}|[x×]\s*g)(?!\w)",
+    rf"([\s°]*)({'|'.join(sorted(map(re.escape, CANONICAL), key=len, reverse=True))}|[x×]\s*g)(?!\w)",
     re.IGNORECASE,
 )
 """A sign, a value, perhaps the other end of a range, and a unit."""
@@ -419,7 +418,7 @@ def reversed_ratios(text: str) -> str:
 def converted(dose: re.Match[str]) -> str:
     """Write a value in the next smaller unit, or else in a larger one; ranges and other doses stay as they are."""
     sign, value, other_end, _, name = dose.groups()
-    unit = NAMES.get(name.casefold(), "")
+    unit = CANONICAL.get(name.casefold(), "")
     sizes = next((sizes for sizes in SIZES if unit in sizes), None)
     if sizes is not None and other_end is None and digits(value) <= MAX_DIGITS:
         for other in by_closeness(sizes, unit):
