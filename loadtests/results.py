@@ -59,10 +59,10 @@ RATIOS = (
     ),
     Ratio(
         "quantities_over_words",
-        "quantities, time over words",
+        "quantities and their errors, time over words",
         "in_process_quantities",
         "in_process",
-        ("≤", 1.15),
+        ("≤", 1.6),
     ),
     Ratio("http_over_floor", "HTTP JSON, time over the floor's", "http_json", "floor", ("≤", 1.5)),
     Ratio("arrow_over_floor", "HTTP Arrow, time over the floor's", "http_arrow", "floor", ("≤", 0.8)),
