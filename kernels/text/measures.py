@@ -39,7 +39,7 @@ def spelled(units: str, prefixes: str) -> dict[str, int]:
     }
 
 
-LETTERS: dict[str, dict[str, int]] = {
+SPELLINGS: dict[str, dict[str, int]] = {
     "volume": prefixed("l", "p n μ u m c d -") | spelled("liter litre", "pico nano micro milli centi deci -"),
     "mass": prefixed("g", "p n μ u m - k") | spelled("gram", "pico nano micro milli - kilo"),
     "length or molarity": prefixed("m", "f p n μ u m c -")
@@ -77,7 +77,7 @@ TIMES = {
 }
 """Spellings of the units of time, with a factor and a power of ten."""
 
-DIMENSIONS = ("", *LETTERS, "time", "pH", "ratio")
+DIMENSIONS = ("", *SPELLINGS, "time", "pH", "ratio")
 """Names of the dimensions by their numbers; 0 is a value without a unit."""
 
 DIMENSION_BITS = 5
@@ -90,7 +90,7 @@ NO_DIMENSION, VOLUME, AMOUNT, MOLARITY, TIME, PH, RATIO = (
 
 def measures() -> Iterator[tuple[str, int, int, int]]:
     """Yield each spelling with its dimension, factor and power of ten."""
-    for dimension, powers in LETTERS.items():
+    for dimension, powers in SPELLINGS.items():
         for spelling, power in powers.items():
             yield spelling, DIMENSIONS.index(dimension), 1, power
     for spellings, (factor, power) in TIMES.items():

@@ -402,6 +402,15 @@ def read_second_value(workspace, tables, pos, kind, digits, exponent, has_comma,
     return stop, intern_pair(workspace, first, last)
 
 
+@helper
+def without_zeros(digits, exponent):
+    """Move the trailing zeros of a decimal from its digits to its exponent."""
+    while digits != 0 and digits % 10 == 0:
+        digits //= 10
+        exponent += 1
+    return digits, exponent
+
+
 @inlined
 def size_of_time(factor, power):
     """Return a number that orders the units of time."""
@@ -412,11 +421,7 @@ def size_of_time(factor, power):
 def add_times(norm, tables, pos, digits, exponent, factor, power):
     """Add the times with ever smaller units that follow a time: (stop, digits and exponent of the sum in seconds)."""
     size = size_of_time(factor, power)
-    exponent += power
-    digits *= factor
-    while digits != 0 and digits % 10 == 0:
-        digits //= 10
-        exponent += 1
+    digits, exponent = without_zeros(digits * factor, exponent + power)
     while True:
         start = skip_white(norm, pos)
         if start == pos:
@@ -428,11 +433,7 @@ def add_times(norm, tables, pos, digits, exponent, factor, power):
         stop, dimension, factor, power = read_measure(norm, tables, stop, False)
         if not stop or dimension != TIME or size_of_time(factor, power) >= size:
             return pos, digits, exponent
-        term *= factor
-        term_exponent += power
-        while term != 0 and term % 10 == 0:
-            term //= 10
-            term_exponent += 1
+        term, term_exponent = without_zeros(term * factor, term_exponent + power)
         total, total_exponent = term, term_exponent
         if term == 0:
             total, total_exponent = digits, exponent
@@ -442,10 +443,7 @@ def add_times(norm, tables, pos, digits, exponent, factor, power):
                 larger, total, shift, total_exponent = term, digits, -shift, exponent
             if shift >= MAX_SUM_DIGITS or larger >= POWERS[MAX_SUM_DIGITS - shift]:
                 return pos, digits, exponent
-            total += larger * POWERS[shift]
-            while total % 10 == 0:
-                total //= 10
-                total_exponent += 1
+            total, total_exponent = without_zeros(total + larger * POWERS[shift], total_exponent)
             if total >= MAX_SUM:
                 return pos, digits, exponent
         pos, digits, exponent, size = stop, total, total_exponent, size_of_time(factor, power)

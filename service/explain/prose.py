@@ -249,11 +249,11 @@ def _parts(words_of_pieces: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _covered_by_words(line: KeyLine, words_of_pieces: Sequence[Sequence[str]]) -> list[list[str]]:
-    own, akin = set(line.words), Akin(line.words)
+    step_words, akin = set(line.words), Akin(line.words)
     covered = []
     for words, parts in zip(words_of_pieces, _parts(words_of_pieces), strict=True):
-        found = (word if word in own else akin.find(word) for word in [*words, *parts])
-        covered.append([word for word in dict.fromkeys(found) if word is not None])
+        kin = (word if word in step_words else akin.find(word) for word in [*words, *parts])
+        covered.append([word for word in dict.fromkeys(kin) if word is not None])
     return covered
 
 

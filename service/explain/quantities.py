@@ -20,7 +20,7 @@ from ...kernels.memory import (
     allocate_workspace,
 )
 from ...kernels.text.interning import PAIR
-from ...kernels.text.measures import BASE_POWER, LETTERS, dimension_name
+from ...kernels.text.measures import BASE_POWER, SPELLINGS, dimension_name
 from ...kernels.text.quantities import KINDS, SPAN_SHIFT, parameter_terms, unpacked
 from ...kernels.text.unicode import SYMBOLS, tables
 from ..scoring.texts import utf8
@@ -188,7 +188,7 @@ def _scaled(quantity: Quantity) -> tuple[list[Decimal], str]:
         unit = next((name for name, seconds in TIMES.items() if largest >= seconds * size), "s")
         size *= TIMES[unit]
     else:
-        powers = {power for power in LETTERS[dimension].values() if not power % 3}
+        powers = {power for power in SPELLINGS[dimension].values() if not power % 3}
         power = max((p for p in powers if largest >= size.scaleb(p)), default=min(powers))
         unit, size = _unit(dimension, power), size.scaleb(power)
     if per:
@@ -197,7 +197,7 @@ def _scaled(quantity: Quantity) -> tuple[list[Decimal], str]:
 
 
 def _unit(dimension: str, power: int) -> str:
-    spellings = (name for name, size in LETTERS[dimension].items() if size == power)
+    spellings = (name for name, size in SPELLINGS[dimension].items() if size == power)
     return UNITS.get(dimension) or min(spellings, key=len, default=dimension)
 
 
