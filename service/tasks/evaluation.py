@@ -92,6 +92,7 @@ TASKS = {
     "bioprobench.rea_err": ".bioprobench.rea_err",
     "bioplanner": ".bioplanner",
     "llam_eval": ".llam_eval",
+    "sgi.wet_experiment": ".sgi",
 }
 
 NUMBER = re.compile(r"[0-9]{1,15}")
