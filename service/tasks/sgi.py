@@ -23,6 +23,7 @@ from .task import (
     Metric,
     RecordFailure,
     Records,
+    StepError,
     Task,
     TaskRecord,
     TaskRewards,
@@ -38,6 +39,9 @@ CLOSING = re.compile(rf"(?<!\s)[^\S\n]*+(\n)\s*+{CLOSING_LINE.pattern}")
 PARAMETER = re.compile(r"(\w++)\s*+=\s*+")
 FEW = 256  # values whose inversions are counted by insertion, which is quadratic
 
+NO_OUTPUT = ""
+"""In place of the output that a value is, for a value that is none."""
+
 NO_STEPS = "no_steps"
 NO_REFERENCE_STEPS = "no_reference_steps"
 FAILURES = {
@@ -45,16 +49,6 @@ FAILURES = {
     NO_REFERENCE_STEPS: "The reference has no such step: a fault of the record. Without steps in the answer either, "
     "the record has no value; the script divides by zero.",
 }
-FAULTS = {
-    "action": "another action",
-    "parameters": "other parameters",
-    "source": "a parameter from another source",
-    "missing": "missing",
-    "additional": "additional",
-}
-"""Why a step counts as an error, each with words for people."""
-NO_OUTPUT = ""
-"""In place of the step that a value comes from, for a value that is no output of a step."""
 
 
 class Step(NamedTuple):
@@ -65,20 +59,13 @@ class Step(NamedTuple):
 
 class Protocol(NamedTuple):
     steps: list[Step]
-    outputs: frozenset[str]
+    outputs: dict[str, str]
+    """Each output of a step by its name, which is the same."""
 
     @classmethod
     def of(cls, text: str) -> Protocol:
         steps = list(steps_in(text))
-        return cls(steps, frozenset(step.output for step in steps))
-
-
-class StepFault(NamedTuple):
-    """An error of the step with this number, from 1, and the parameters that it is about."""
-
-    step: int
-    fault: str
-    parameters: list[str]
+        return cls(steps, {step.output: step.output for step in steps})
 
 
 def answer_in(text: str) -> str:
@@ -145,33 +132,25 @@ def sequence_similarity(expected: Sequence[Step], answered: Sequence[Step]) -> f
     return 1.0 - (inversions(in_order) / pairs if pairs else 0.0)
 
 
-def faults_in(expected: Protocol, answered: Protocol) -> Iterator[StepFault]:
+def errors_in(expected: Protocol, answered: Protocol) -> Iterator[StepError]:
     """Yield the errors of the steps that both protocols have, position by position."""
-    expected_outputs: dict[str, str] = {}
+    sources: dict[str, str | None] = dict.fromkeys(answered.outputs)  # the reference's output that each stands for
     for number, (ours, theirs) in enumerate(zip(expected.steps, answered.steps, strict=False), start=1):
         if ours.action != theirs.action:
-            yield StepFault(number, "action", [])
+            yield StepError(number, "action", [])
         elif different := ours.parameters.keys() ^ theirs.parameters.keys():
-            yield StepFault(number, "parameters", sorted(different))
+            yield StepError(number, "parameters", sorted(different))
         elif wrong := [
             name
             for name, value in ours.parameters.items()
-            if (value if value in expected.outputs else NO_OUTPUT)
-            != source_of(theirs.parameters[name], answered.outputs, expected_outputs)
+            if expected.outputs.get(value, NO_OUTPUT) != sources.get(theirs.parameters[name], NO_OUTPUT)
         ]:
-            yield StepFault(number, "source", wrong)
+            yield StepError(number, "sources", wrong)
         else:
-            expected_outputs[theirs.output] = ours.output
-
-
-def source_of(value: str, outputs: frozenset[str], expected_outputs: Mapping[str, str]) -> str | None:
-    """Return the reference's output that a value stands for, None if it stands for none yet."""
-    return expected_outputs.get(value) if value in outputs else NO_OUTPUT
+            sources[theirs.output] = ours.output
 
 
 class ProtocolScore(NamedTuple):
-    """The metrics of one answer, None if there is no step on either side."""
-
     similarity: float
     accuracy: float
 
@@ -180,12 +159,19 @@ class ProtocolScore(NamedTuple):
         return (self.similarity + self.accuracy) / 2
 
 
-def compared(expected: Protocol, answered: Protocol) -> ProtocolScore | None:
-    lengths = len(expected.steps), len(answered.steps)
-    if not any(lengths):
-        return None
-    errors = sum(1 for _ in faults_in(expected, answered)) + max(lengths) - min(lengths)
-    return ProtocolScore(sequence_similarity(expected.steps, answered.steps), 1 - errors / max(lengths))
+def compared(expected: Protocol, answered: Protocol) -> tuple[ProtocolScore | None, list[StepError]]:
+    """Return the score of an answer, None without a step on either side, and its errors.
+
+    The steps that only one side has are the last error, at the first of them.
+    """
+    errors = list(errors_in(expected, answered))
+    shorter, longer = sorted([len(expected.steps), len(answered.steps)])
+    if not longer:
+        return None, []
+    accuracy = 1 - (len(errors) + longer - shorter) / longer
+    if shorter < longer:
+        errors.append(StepError(shorter + 1, "missing" if len(expected.steps) == longer else "additional", []))
+    return ProtocolScore(sequence_similarity(expected.steps, answered.steps), accuracy), errors
 
 
 class WetExperimentRecord(TaskRecord):
@@ -226,13 +212,14 @@ class WetExperiment(Task):
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics}
-        failed = []
+        failed, step_errors = [], []
         reference_of = cache(Protocol.of)  # each is read once
         for row, record in enumerate(reporting(records, advance)):
             response = record.get(self.response)
             expected = reference_of(record["answer"])
             answered = Protocol.of(answer_in(response) if isinstance(response, str) else "")
-            score = compared(expected, answered)
+            score, errors = compared(expected, answered)
+            step_errors.append(errors)
             if score is not None:
                 for name, value in zip(columns, (*score, score.final), strict=False):
                     columns[name][row] = value
@@ -242,7 +229,7 @@ class WetExperiment(Task):
                 failed.append(RecordFailure(row, NO_STEPS, of_response=True))
         columns["failed"] = np.zeros(len(records))
         columns["failed"][[failure.record for failure in failed]] = 1.0
-        return Evaluation(columns, failed)
+        return Evaluation(columns, failed, step_errors=step_errors)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
         evaluation = self.evaluate(records, options, advance)

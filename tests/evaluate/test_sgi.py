@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from assay.service.tasks.evaluation import evaluate
 from assay.service.tasks.sgi import Protocol, ProtocolScore, Step, compared, inversions, steps_in
+from assay.service.tasks.task import StepError
+from assay.service.wire.contract import EvaluateReply
 from tests.command_line import ROOT, read_rows
 from tests.reference import sgi as twin
 from tests.strategies import examples
@@ -65,7 +67,7 @@ def test_steps_are_those_of_the_expressions(text: str) -> None:
 @given(st.one_of(TEXTS, PROTOCOLS), PROTOCOLS)
 @examples(300)
 def test_metrics_by_their_definition(reference: str, answer: str) -> None:
-    score = compared(Protocol.of(reference), Protocol.of(answer))
+    score, _ = compared(Protocol.of(reference), Protocol.of(answer))
     assert (None if score is None else (*score, score.final)) == twin.scores(reference, answer)
 
 
@@ -76,6 +78,8 @@ def test_inversions_of_many_steps(size: int) -> None:
 
 
 EXAMPLES = read_rows(ROOT / "examples" / "wet_experiment.jsonl")
+FOLLOWING = [(3, "suspension"), (4, "lysate"), (5, "lysate"), (6, "column"), (7, "sample")]
+"""The steps of the first example after the second, each with the parameter that is the output of the step before."""
 
 
 def test_records_and_their_failures(client: Any) -> None:
@@ -95,7 +99,27 @@ def test_records_and_their_failures(client: Any) -> None:
     assert result.by["discipline"]["life"]["final_score"] == 0.5
     request = {"task": "sgi.wet_experiment", "records": records, "options": {"by": ["discipline"]}}
     document = client.post("/v1/evaluate", json=request).json()
+    EvaluateReply.model_validate(document)
     assert (document["aggregate"], document["by"]) == (result.aggregate, result.by)
+    errors = [[StepError(**error) for error in errors] for errors in document["step_errors"]]
+    assert errors == result.step_errors == [[], [(1, "missing", [])], [(1, "additional", [])], []]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("<Resuspend pellet>", "<resuspend pellet>", (2, "action", [])),
+        ('volume="250 µl"', 'ml="0.25"', (2, "parameters", ["ml", "volume"])),
+        ("pellet=pellet", 'pellet="cells"', (2, "sources", ["pellet"])),
+        ("pellet=pellet", "pellet=suspension", (2, "sources", ["pellet"])),
+        ('"250 µl"', "pellet", (2, "sources", ["volume"])),
+    ],
+)
+def test_an_error_names_its_step_and_parameters(old: str, new: str, error: StepError) -> None:
+    """The steps after it whose input is its output are errors as well."""
+    record = EXAMPLES[0] | {"model_answer": EXAMPLES[0]["answer"].replace(old, new)}
+    (errors,) = evaluate("sgi.wet_experiment", [record]).step_errors
+    assert [*errors] == [error, *((step, "sources", [name]) for step, name in FOLLOWING)]
 
 
 def valued(steps: Sequence[Step], value: str) -> list[Step]:
@@ -131,10 +155,8 @@ HONEST: dict[str, Change] = {
 def table(head: str, changes: dict[str, Change]) -> str:
     lines = [f"| {head} | actions | parameters | score |", "|---|---|---|---|"]
     for name, change in changes.items():
-        scores = [
-            compared(Protocol.of(row["answer"]), Protocol.of(change([*steps_in(row["answer"])]))) for row in EXAMPLES
-        ]
-        read = [score for score in scores if score is not None]
+        protocols = [(Protocol.of(row["answer"]), Protocol.of(change([*steps_in(row["answer"])]))) for row in EXAMPLES]
+        read = [score for score, _ in map(compared, *zip(*protocols, strict=True)) if score is not None]
         columns = [*map(mean, zip(*read, strict=True)), mean(score.final for score in read)]
         lines.append(f"| {name} | {' | '.join(f'{value:.2f}' for value in columns)} |")
     return "\n".join(lines)
@@ -142,6 +164,6 @@ def table(head: str, changes: dict[str, Change]) -> str:
 
 def test_what_the_score_does_not_see() -> None:
     page = (ROOT / "docs" / "sgi.md").read_text(encoding="utf-8")
-    assert {compared(*[Protocol.of(row["answer"])] * 2) for row in EXAMPLES} == {ProtocolScore(1.0, 1.0)}
+    assert all(compared(*[Protocol.of(row["answer"])] * 2) == (ProtocolScore(1.0, 1.0), []) for row in EXAMPLES)
     for expected in (table("change", UNSEEN), table("other words", HONEST)):
         assert expected in page, f"docs/sgi.md should have:\n{expected}"

@@ -81,13 +81,6 @@ def pseudocode(program: str = PROGRAM) -> Example:
     return example("bioprot", "bioplanner", question, {"ground_truth": program}, {})
 
 
-def wet_experiment() -> Example:
-    record = {"action_pool": "<Rinse>(vessel)"}
-    return example(
-        "sgi.wet_experiment", "sgi.wet_experiment", "Rinse.", {"answer": "a = <Rinse>(\n    vessel=b\n)"}, record
-    )
-
-
 ALL = [
     protocol(),
     protocol([DRY], type="planning", library=("dry",)),
@@ -98,5 +91,4 @@ ALL = [
     verdict(False, "bioprobench.rea_err"),
     generation(),
     pseudocode(),
-    wet_experiment(),
 ]
