@@ -178,7 +178,7 @@ class WetExperimentRecord(TaskRecord):
     """One question of SGI-WetExperiment and its answers, as published."""
 
     answer: str = Field(description="The reference: a protocol as pseudocode.")
-    model_answer: Any = Field(None, description="The model's answer; anything but text counts as an empty one.")
+    model_answer: Any = Field(description="The model's answer; anything but text counts as an empty one.")
     discipline: Any = Field(None, description="A field of science, to group by.")
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.service.records.rows.answers import to_record
 from assay.service.tasks.evaluation import evaluate
-from assay.service.tasks.sgi import Protocol, ProtocolScore, Step, compared, inversions, steps_in
+from assay.service.tasks.sgi import TASK, Protocol, ProtocolScore, Step, compared, inversions, steps_in
 from assay.service.tasks.task import StepError
 from assay.service.wire.contract import EvaluateReply
 from tests.command_line import ROOT, read_rows
@@ -103,6 +104,14 @@ def test_records_and_their_failures(client: Any) -> None:
     assert (document["aggregate"], document["by"]) == (result.aggregate, result.by)
     errors = [[StepError(**error) for error in errors] for errors in document["step_errors"]]
     assert errors == result.step_errors == [[], [(1, "missing", [])], [(1, "additional", [])], []]
+
+
+def test_a_file_without_answers_is_an_error() -> None:
+    record, fault, _ = to_record(TASK, {}, {"answer": "a", "response": "b"}, {})
+    assert (record["model_answer"], fault) == ("b", None)
+    fault = to_record(TASK, {}, {"answer": "a"}, {})[1]
+    assert fault is not None
+    assert fault.reason == "missing_field"
 
 
 @pytest.mark.parametrize(
