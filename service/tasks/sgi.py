@@ -93,13 +93,12 @@ def steps_in(text: str) -> Iterator[Step]:
         after = end + len(">(")
         first = WHITESPACE.match(text, after).end()  # type: ignore[union-attr]
         closing = CLOSING.search(text, first)
-        if closing is not None:
-            pos = closing.start(1)
-        elif "\n" not in text[after:first] or CLOSING_LINE.match(text, first) is None:
+        if closing is None:  # of later steps none is closed either
+            if "\n" in text[after:first] and CLOSING_LINE.match(text, first) is not None:
+                yield Step(text[action:end].strip(), {}, opening[1])
             return
-        yield Step(text[action:end].strip(), parameters_in(text[first:pos]) if closing else {}, opening[1])
-        if closing is None:
-            return
+        pos = closing.start(1)
+        yield Step(text[action:end].strip(), parameters_in(text[first:pos]), opening[1])
 
 
 def parameters_in(lines: str) -> dict[str, str]:
