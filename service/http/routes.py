@@ -270,12 +270,11 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
     evaluate = "/compat/eval-protocol/evaluate"
     add_rewards(evaluate, EvalProtocol(), "eval-protocol", trainers.EvaluationRequest, trainers.EvaluationResult)
     add_rewards("/compat/roll/submit", Roll(), "ROLL", trainers.RollRequest, trainers.RollReply)
-    path, kinds = "/compat/roll/result", ("not-json", "bad-encoding", "too-large", "invalid-request", "not-ready")
     table.add(
         "GET",
-        path,
+        "/compat/roll/result",
         roll_result,
-        kinds,
+        SCORING_KINDS,
         intake=table.intake(max_bytes=MAX_RESULT_REQUEST),
         models=(trainers.RollResultRequest,),
         openapi_extra=body_of(trainers.RollResultRequest, example=trainers.ROLL_RESULT[0]),

@@ -55,7 +55,7 @@ def evaluation(response: object, reference: object) -> dict[str, object]:
 def test_sixty_rewards(client):
     """As ROLL and eval-protocol read them, as miles and vime do (a bare number, or `reward`), with or without slash."""
     expected_rows = expected_of(SIXTY)
-    assert len({expected["reward"] for expected in expected_rows}) > 30
+    assert len({expected["reward"] for expected in expected_rows}) > 20
     for k, (rollout, expected) in enumerate(zip(SIXTY, expected_rows, strict=True)):
         slash, reward = "/" * (k % 2), expected.pop("reward")
         reply = client.post(SUBMIT + slash, json=roll(*rollout)).json()
