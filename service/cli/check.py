@@ -147,7 +147,7 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
     tasks = RowTasks(rows.settings, field=rows.fields.get("task"))
     run = Run(tasks.scorer)
     faults = 0
-    for number, file in enumerate(rows.sources):
+    for number, file in enumerate(rows.sources, 1):
         with (
             file_errors("", file.name, file.format),
             open_records(file) as records,
