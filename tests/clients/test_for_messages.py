@@ -45,7 +45,7 @@ def test_eval_protocol() -> None:
     results = [evaluate_messages(chat(text), REFERENCE) for text in TEXTS]
     assert [result["score"] for result in results] == EXPECTED
     assert [result["reason"] for result in results] == ["ok", "ok", "missing_sections"]
-    assert [len(result["step_outputs"] or ()) for result in results] == [2, 2, 0]
+    assert [result["step_outputs"][0]["base_reward"] for result in results] == EXPECTED
     assert results[0]["metrics"]["score_passed"] == {"score": 1.0, "is_score_valid": True, "reason": "ok"}
 
 

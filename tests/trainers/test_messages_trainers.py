@@ -50,7 +50,6 @@ def test_eval_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {type(result) for result in results} == {typed.EvaluateResult}
     assert [result.score for result in results] == EXPECTED * MANY
     assert all(result.is_score_valid for result in results)
-    assert [len(result.step_outputs or ()) for result in results[:3]] == [2, 2, 0]
     message = typed.Message
     typed_messages = [message.model_validate(part) for part in chat(TEXTS[1])]
     assert function(messages=typed_messages, ground_truth=REFERENCE).score == EXPECTED[1]

@@ -5,6 +5,14 @@ A label that is an object, or its JSON text, may name its task; so may the row b
 
 from __future__ import annotations
 
+try:
+    import assay_client  # noqa: F401
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
+    import sys
+    from pathlib import Path
+
+    sys.path += [str(f) for f in Path(__file__).resolve().parents if (f / "assay_client" / "client.py").is_file()][:1]
+
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,19 +48,13 @@ def episode_answer(episode: Any) -> Any:
 
 def evaluate_messages(messages: Sequence[Any], ground_truth: Any = None, **row: Any) -> dict[str, Any]:
     """Return the fields of eval-protocol's EvaluateResult, to be decorated with `reward_function`; raise AssayError."""
-    score = score_sample(reply_in(messages), ground_truth, row, record_of(row), steps=True)
+    score = score_sample(reply_in(messages), ground_truth, row, record_of(row))
     metrics = {
         name: {"score": value, "is_score_valid": True, "reason": score.reason}
         for name, value in metrics_of(score).items()
     }
-    steps = [{"step_index": k, "base_reward": step["value"]} for k, step in enumerate(score.steps or ())]
-    return {
-        "score": score.reward,
-        "is_score_valid": True,
-        "reason": score.reason,
-        "metrics": metrics,
-        "step_outputs": steps or None,
-    }
+    about = {"score": score.reward, "is_score_valid": True, "reason": score.reason, "metrics": metrics}
+    return about | {"step_outputs": [{"step_index": 0, "base_reward": score.reward}]}
 
 
 def lambda_handler(event: Sequence[Mapping[str, Any]], context: Any = None) -> list[dict[str, Any]]:
@@ -82,13 +84,11 @@ def lambda_handler_http(event: Sequence[Mapping[str, Any]], context: Any = None)
     return {"statusCode": 200, "headers": {"Content-Type": "application/json"}, "body": body}
 
 
-def score_sample(completion: Any, label: Any, row: Any, record: object, steps: bool = False) -> Score:
-    """Score one response, with the steps of SCORE if they are wanted; concurrent calls share requests."""
+def score_sample(completion: Any, label: Any, row: Any, record: object) -> Score:
+    """Score one response; concurrent calls share requests."""
     (response,) = texts_of([completion], [record], "messages")
     reference, task = labelled(label, row, record)
-    steps = steps and task in (None, SCORE)
-    reference = required(reference, record, task)
-    return sync_client().score_one(response, reference, record=record, task=task, steps=steps)
+    return sync_client().score_one(response, required(reference, record, task), record=record, task=task)
 
 
 def reply_in(messages: Any, record: object = None) -> list[Any]:
