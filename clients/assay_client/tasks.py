@@ -74,6 +74,7 @@ OWN_COMPONENTS: dict[str, tuple[str, ...]] = {
     "bioprobench.err": ("accuracy", "called_erroneous"),
     "lexical": ("text_similarity",),
     "bioplanner": ("order_similarity", "function_precision", "function_recall"),
+    "sgi.wet_experiment": ("action_sequence_similarity", "parameter_accuracy"),
 }
 
 REWARD_TASKS = tuple(OWN_COMPONENTS)
@@ -113,6 +114,7 @@ TASK_REASONS: dict[str, tuple[str, ...]] = {
     "bioprobench.err": ("ok", "not_text", "no_markers", "no_truth_value", "too_long", "out_of_time"),
     "lexical": ("ok", "too_long", "out_of_time"),
     "bioplanner": ("ok", "syntax_error", "too_large", "no_calls", "too_long", "out_of_time"),
+    "sgi.wet_experiment": ("ok", "no_steps", "too_long", "out_of_time"),
 }
 """The reasons of each task by their code."""
 
@@ -126,6 +128,7 @@ PASSED_IF: dict[str, tuple[str, ...]] = {
     "bioprobench.err": ("accuracy",),
     "lexical": ("text_similarity",),
     "bioplanner": ("order_similarity",),
+    "sgi.wet_experiment": ("action_sequence_similarity", "parameter_accuracy"),
 }
 """The components of each task that are 1 if a response passes."""
 

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 adapter=${ADAPTER:-$here/../../clients/assay_client/adapters/for_verl.py}
 export ASSAY_URL=${ASSAY_URL:-http://127.0.0.1:8000}
 # Which values of `data_source` are which task; rows of any other go to verl's own rewards.
-tasks=score,bioprobench.pqa,bioprobench.ord,bioprobench.err,lexical,bioplanner
+tasks=score,bioprobench.pqa,bioprobench.ord,bioprobench.err,lexical,bioplanner,sgi.wet_experiment
 export ASSAY_CLIENT_DATA_SOURCES=${ASSAY_CLIENT_DATA_SOURCES:-assay,$tasks}
 
 python3 -m verl.trainer.main_ppo \

@@ -400,6 +400,14 @@ def read_bioprot(blank: Example, record: Mapping[str, Any], options: PrepareOpti
     return example if isinstance(with_code, Fault) and options.stage == "knowledge" else with_code
 
 
+def read_wet_experiment(blank: Example, record: Mapping[str, Any], _options: PrepareOptions) -> Example | Fault:
+    """Read a question of SGI-WetExperiment with the actions to choose from: the reference is the right protocol."""
+    if fault := missing_text(record, "question", "action_pool"):
+        return fault
+    named = blank.replaced(id=blank.id or id_of({"id": record.get("idx")}))
+    return asked(named, record, "question", {"answer": record["answer"]})
+
+
 def label(value: Any) -> str | None:
     """Return a type or a level as a text in lower case, None if it is neither text nor a number."""
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -423,6 +431,7 @@ READERS: Mapping[str, Reader] = {
     PROTOCOL_QA: read_protocol_qa,
     "bioprobench.gen": read_gen,
     "bioprot": read_bioprot,
+    "sgi.wet_experiment": read_wet_experiment,
     "text": read_text,
     PROTOCOL: read_structured,
 }

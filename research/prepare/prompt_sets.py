@@ -250,5 +250,8 @@ SAMPLES: dict[str, list[Sample]] = {
     REASONED: [(sample("bioprobench.err", {"is_correct": True}, STEP, form=REASONED), None)],
     "lexical": [(sample("lexical", {"reference": "a"}, {"instruction": "instruction"}), None)],
     "bioplanner": [(sample("bioplanner", {"ground_truth": "def a(b):\n    pass\na(1)\nc()"}, {}), None)],
+    "sgi.wet_experiment": [
+        (sample("sgi.wet_experiment", {"answer": "a = <A>(\n    b=c\n)"}, {"action_pool": "A"}), None)
+    ],
 }
 """Records and actions for each prompt of PROMPTS."""

@@ -21,6 +21,8 @@ from ...service.scoring.references import ReferenceTexts
 from ...service.tasks.bioplanner import MAX_DEPTH, MAX_LENGTH, Program
 from ...service.tasks.bioprobench.answers import END, START, parse_python
 from ...service.tasks.scirecipe_records import library_of
+from ...service.tasks.sgi import END as ANSWER_END
+from ...service.tasks.sgi import START as ANSWER_START
 from ...service.tasks.task import OK, import_optional
 from .examples import Example
 
@@ -143,6 +145,26 @@ is called again. Do not define functions, import nothing, and call no other func
 
 Answer with the program only: no explanation, and no ``` around it, because your whole answer is read as Python."""
 
+WET_EXPERIMENT = f"""\
+You write laboratory protocols as pseudocode. You are given a research question and a pool of actions. Write the \
+actions that the experiment needs, in the order in which they are carried out.
+
+Each step has a name for its output, the action exactly as in the pool between < and >, and every parameter of the \
+action on a line of its own; a line with the closing bracket alone ends it. A value is a text in double quotes, a \
+number, or the name of an earlier output:
+{ANSWER_START}
+extract = <Boil leaves>(
+    leaves="dried leaves, 5 g",
+    minutes=10
+)
+filtrate = <Filter extract>(
+    extract=extract
+)
+{ANSWER_END}
+
+End your answer with one such block. It is compared with a published protocol: the same steps, with the same \
+parameters, from the same sources."""
+
 ROWS = "rows"  # form of records that have a prompt, and a reference of any task
 
 
@@ -223,6 +245,13 @@ def pseudocode(example: Example) -> str:
     return paragraphs(f"Title: {example.question}", "\n".join(["Functions:", *functions]))
 
 
+def wet_experiment(example: Example) -> str:
+    """Return the question, and the pool of actions unless the question has it."""
+    pool = example.record.get("action_pool")
+    is_new = isinstance(pool, str) and pool.strip() not in example.question
+    return paragraphs(example.question, pool if is_new else None)
+
+
 def signatures_in(program: str) -> list[str]:
     """Return a program's functions, sorted by name because their order could show the order of the calls."""
     signatures = {name: f"{name}(…)" for name in Program(program).names()}
@@ -245,6 +274,7 @@ PROMPTS: dict[str, Callable[[Example, Sequence[str] | None], list[Message]]] = {
     REASONED: partial(own_or, REASONED_VERDICT, verdict),
     "lexical": partial(own_or, GENERATION, generation),
     "bioplanner": partial(own_or, PSEUDOCODE, pseudocode),
+    "sgi.wet_experiment": partial(own_or, WET_EXPERIMENT, wet_experiment),
 }
 """The prompts for each task with rewards, and for records that are to be answered with reasons."""
 
@@ -344,6 +374,10 @@ def steps_as_text(example: Example) -> str:
     return str(reference_fields(example)["reference"])
 
 
+def pseudocode_block(example: Example) -> str:
+    return f"{ANSWER_START}\n{reference_fields(example)['answer']}\n{ANSWER_END}"
+
+
 LINE_END = re.compile(r"\r\n|\r|\n")  # line ends that Python's parser counts
 
 
@@ -364,6 +398,7 @@ ANSWERS: dict[str, Callable[[Example], str]] = {
     "bioprobench.err": ideal_verdict,
     "lexical": steps_as_text,
     "bioplanner": program,
+    "sgi.wet_experiment": pseudocode_block,
 }
 
 

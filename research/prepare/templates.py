@@ -254,6 +254,7 @@ PLACES: dict[str, dict[str, Part]] = {
         "steps": text_field("steps"),
         "functions": lambda example, _: signatures_in(reference_fields(example)["ground_truth"]),
     },
+    "sgi.wet_experiment": {"question": question, "action_pool": text_field("action_pool")},
 }
 """The places of each prompt: a text, a list of texts, or None where the record has no such part."""
 
@@ -273,5 +274,6 @@ NEEDED: dict[str, tuple[str, ...]] = {
     REASONED: ("{step}", "{question}", "{record[corrupted_text]}"),
     "lexical": ("{question}", "{record[input]}"),
     "bioplanner": ("{question}", "{title}", "{record[title]}"),
+    "sgi.wet_experiment": ("{question}", "{record[question]}"),
 }
 """The places of which a prompt has at least one: without what they show, records cannot be answered."""

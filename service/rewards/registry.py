@@ -46,6 +46,8 @@ TASK_COMPONENTS = (
     "order_similarity",
     "function_precision",
     "function_recall",
+    "action_sequence_similarity",
+    "parameter_accuracy",
 )
 """The components of all tasks, SCORE's first: the columns of every reply to a request that names other tasks."""
 
@@ -322,7 +324,7 @@ class TaskReward(Reward):
         return Columns(np.zeros((1, rows)), np.full((1, rows), self.out_of_time, np.uint8), zeros)
 
 
-OPTION_TASKS = ("bioprobench.pqa", "bioprobench.ord", "bioprobench.err", "lexical", "bioplanner")
+OPTION_TASKS = ("bioprobench.pqa", "bioprobench.ord", "bioprobench.err", "lexical", "bioplanner", "sgi.wet_experiment")
 """The rewards with options of their own."""
 
 TASK_REWARDS = tuple(TaskReward(number, name) for number, name in enumerate(OPTION_TASKS, start=1))

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import InvalidRequest, Issue, NotInstalled, did_you_mean, one_of
 from ..settings import RULES_VERSION, ScoreSettings
 from ..version import signature_of
-from .task import Advance, Evaluation, Notice, RecordFailure, Records, Task, ignore_progress, mean_of
+from .task import Advance, Evaluation, Notice, RecordFailure, Records, StepError, Task, ignore_progress, mean_of
 
 UNDECISIVE = frozenset(
     {"by", "metrics", "delta_sweep", "base_url", "concurrency", "timeout", "retries", "replies", "judge"}
@@ -92,6 +92,7 @@ TASKS = {
     "bioprobench.rea_err": ".bioprobench.rea_err",
     "bioplanner": ".bioplanner",
     "llam_eval": ".llam_eval",
+    "sgi.wet_experiment": ".sgi",
 }
 
 NUMBER = re.compile(r"[0-9]{1,15}")
@@ -108,7 +109,8 @@ class Result:
     per_record: float64 (n,) by metric, NaN if a record has no value. aggregate: `count`, and the value of every metric
     or None. by: an aggregate for each value, as text, of each field. unavailable: metrics that could not be computed,
     each with what to install or set. groups: the value, as text, of each record, by field. counts, counts_by: number of
-    records in each value of `aggregate` and `by` that covers fewer than `count`.
+    records in each value of `aggregate` and `by` that covers fewer than `count`. step_errors: the errors of each
+    record's steps, in a task that has them.
     """
 
     task: str
@@ -122,6 +124,7 @@ class Result:
     groups: dict[str, list[str]]
     counts: dict[str, int]
     counts_by: dict[str, dict[str, dict[str, int]]]
+    step_errors: Sequence[Sequence[StepError]]
 
     def document(self) -> dict[str, Any]:
         """Return the reply of `POST /v1/evaluate`, for orjson with OPT_SERIALIZE_NUMPY: NaN is written as null."""
@@ -135,6 +138,8 @@ class Result:
         }
         if self.counts:
             reply |= {"counts": self.counts, "counts_by": self.counts_by}
+        if self.step_errors:
+            reply["step_errors"] = [[error._asdict() for error in errors] for errors in self.step_errors]
         if self.unavailable:
             reply["unavailable"] = self.unavailable
         if self.warnings:
@@ -236,6 +241,7 @@ def result_of(task: Task, records: Records, options: Any, evaluation: Evaluation
         groups={},
         counts=counts,
         counts_by={},
+        step_errors=evaluation.step_errors,
     )
     for field in options.by:
         values = result.groups[field] = values_of(evaluation, records, field)

@@ -155,6 +155,14 @@ class Notice(NamedTuple):
         return with_remedy(self.text, self.remedy)
 
 
+class StepError(NamedTuple):
+    """An error of a step, which counts from 1, and the parameters that it is about."""
+
+    step: int
+    error: str
+    parameters: list[str]
+
+
 @dataclass
 class Evaluation:
     """Columns of a task's metrics for n records.
@@ -163,6 +171,7 @@ class Evaluation:
     corpus: takes int64 row numbers and returns aggregates that are not means, which override the means of columns.
     over: for an aggregate of `corpus` without a column, the columns that it is computed from.
     derived: for a field that records may lack, its value for each record, used to group them.
+    step_errors: the errors of each record's steps, if the task has them.
     """
 
     columns: dict[str, np.ndarray]
@@ -173,6 +182,7 @@ class Evaluation:
     _: KW_ONLY
     warnings: list[Notice] = field(default_factory=list)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
+    step_errors: Sequence[Sequence[StepError]] = ()
 
 
 @dataclass

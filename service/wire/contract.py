@@ -263,6 +263,17 @@ class FailedRecord(Contract):
     reason: str
 
 
+class StepErrorReply(Contract):
+    """Why a step of an answer counts as an error."""
+
+    step: int = Field(description="Its number, from 1.")
+    error: str = Field(
+        description="`action`: another one; `parameters`: other names; `sources`: a value is another step's output; "
+        "`missing` or `additional`: so are this step and all after it."
+    )
+    parameters: list[str] = Field(description="The parameters that it is about.")
+
+
 class EvaluateReply(Contract):
     """Columns in the order of the records, and their aggregates."""
 
@@ -285,6 +296,9 @@ class EvaluateReply(Contract):
     )
     counts_by: dict[str, dict[str, dict[str, int]]] = Field(
         default={}, description="The same for `by`; omitted with `counts`."
+    )
+    step_errors: list[list[StepErrorReply]] = Field(
+        default=[], description="The errors of each record's steps, in sgi.wet_experiment; else omitted."
     )
     warnings: list[str] = Field(
         default=[],

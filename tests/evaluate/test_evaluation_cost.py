@@ -12,6 +12,7 @@ from assay.service.tasks.bioprobench.answers import generated_text, truth_of
 from assay.service.tasks.bioprobench.ord import order_of, order_of_list, steps_in
 from assay.service.tasks.bioprobench.pqa import answer_of, choice_of, options_in
 from assay.service.tasks.llam_eval import stated_score
+from assay.service.tasks.sgi import Protocol, compared
 from assay.service.tasks.text.text_pairs import candidates
 from assay.service.tasks.text.tokens import porter_stemmer, rouge_words, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import SENTENCES
@@ -41,6 +42,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "keywords": candidates,
     "rouge": lambda text: rouge_words(text, porter_stemmer()),
     "judge": lambda text: stated_score(text, "Coherence"),
+    "sgi": lambda text: compared(Protocol.of(text), Protocol.of(text)),
 }
 
 ADVERSARIES: dict[str, Callable[[int], str]] = {
@@ -73,6 +75,10 @@ ADVERSARIES: dict[str, Callable[[int], str]] = {
     "dots": lambda n: "." * n,
     "number and dots": lambda n: "1." * (n // 2),
     "dashes": lambda n: "-" * n,
+    "openings of actions": lambda n: "a=<" * (n // 3),
+    "steps that nothing closes": lambda n: "a=<b>(\n" * (n // 7),
+    "steps": lambda n: "".join(f"a=<{k * 7919 % n}>(c\n)\n" for k in range(n // 15)),
+    "lines before a closing one": lambda n: "a=<b>(" + "\n" * (n // 2) + "x" + "\n" * (n // 2) + ")x",
 }
 
 

@@ -18,6 +18,7 @@ from tests.strategies import examples
 
 ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
 PROGRAM = 'def wash(cells):\n    pass\n\nwash(cells="HeLa")\nspin(cells="HeLa")'
+WET = 'lysate = <Lyse>(\n    cells=sample\n)\npellet = <Spin>(\n    tube=lysate,\n    speed="300 x g"\n)'
 THOTH = {"profile": "thoth"}
 PROFILED = [(f"bioprobench.{name}", THOTH) for name in ("pqa", "ord", "err")]
 REFERENCES: dict[str, Any] = {
@@ -25,6 +26,7 @@ REFERENCES: dict[str, Any] = {
     "bioprobench.ord": ORD,
     "bioprobench.err": {"is_correct": False},
     "bioplanner": {"ground_truth": PROGRAM},
+    "sgi.wet_experiment": {"answer": WET},
 }
 
 
@@ -75,6 +77,9 @@ CASES = [
     ("bioplanner", {}, "spin(", 0.0, "syntax_error"),
     ("bioplanner", {}, "x = 1", 0.0, "no_calls"),
     ("bioplanner", {"reward": "function_f1"}, "spin(cells='HeLa')", 2 / 3, "ok"),
+    ("sgi.wet_experiment", {}, f"<answer>x</answer> No: <answer>\n{WET}\n</answer> Done.", 1.0, "ok"),
+    ("sgi.wet_experiment", {}, WET.replace("tube=lysate", "tube=pellet"), 0.75, "ok"),
+    ("sgi.wet_experiment", {}, "Spin it.", 0.0, "no_steps"),
 ]
 
 
@@ -113,6 +118,7 @@ SHORT_FORMS = [
     ("bioprobench.err", "false", block("False")),
     ("bioplanner", PROGRAM, PROGRAM),
     ("bioplanner", json.dumps({"ground_truth": PROGRAM}), PROGRAM),
+    ("sgi.wet_experiment", WET, WET),
     *(("lexical", form, "wash it") for form in ("wash it", {"reference": "wash it"}, '{"reference": "wash it"}')),
 ]
 
@@ -130,6 +136,7 @@ UNREADABLE: dict[str, list[Any]] = {
     "bioprobench.ord": [["a", "b"], {**ORD, "wrong_steps": ["a", "b"]}, {**ORD, "correct_steps": [1, 2, 3]}],
     "bioprobench.err": ["perhaps", {"is_correct": "False"}, {}],
     "bioplanner": ["wash(", "x = 1", {"ground_truth": 3}],
+    "sgi.wet_experiment": ["Spin it.", {"answer": "x = <Spin>()"}, {"answer": None}],
 }
 
 

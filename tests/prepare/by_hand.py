@@ -81,6 +81,13 @@ def pseudocode(program: str = PROGRAM) -> Example:
     return example("bioprot", "bioplanner", question, {"ground_truth": program}, {})
 
 
+def wet_experiment() -> Example:
+    record = {"action_pool": "<Rinse>(vessel)"}
+    return example(
+        "sgi.wet_experiment", "sgi.wet_experiment", "Rinse.", {"answer": "a = <Rinse>(\n    vessel=b\n)"}, record
+    )
+
+
 ALL = [
     protocol(),
     protocol([DRY], type="planning", library=("dry",)),
@@ -91,4 +98,5 @@ ALL = [
     verdict(False, "bioprobench.rea_err"),
     generation(),
     pseudocode(),
+    wet_experiment(),
 ]

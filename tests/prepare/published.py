@@ -80,6 +80,13 @@ PROTOCOL: dict[str, Any] = {
     "generated_pseudocode": "def other():\n    pass\n\nother()\n",
     "edited_pseudocode": PROGRAM,
 }
+WET: dict[str, Any] = {
+    "idx": "WET-1",
+    "question": "Design the making of a gel.",
+    "action_pool": "<Weigh>(powder)\n<Melt>(powder, buffer)",
+    "answer": 'weighed = <Weigh>(\n    powder="agarose"\n)\nmelted = <Melt>(\n    powder=weighed,\n    buffer="TAE"\n)',
+    "discipline": "life",
+}
 OWN = {"goal": QUESTION, "steps": STEPS}
 ROW = {"prompt": [{"role": "user", "content": "Right or wrong?"}], "task": "bioprobench.err", "reference": "False"}
 
@@ -93,7 +100,7 @@ LAB: dict[str, Any] = {
     "subtask": "troubleshooting",
 }
 
-EVERY = (TRAIN, EVAL, RL, SFT, CHAT, TEXT, PQA, LAB, ORD, ERR, RIGHT, GEN, PROTOCOL, OWN, ROW)
+EVERY = (TRAIN, EVAL, RL, SFT, CHAT, TEXT, PQA, LAB, ORD, ERR, RIGHT, GEN, PROTOCOL, WET, OWN, ROW)
 
 NESTED: dict[str, Any] = {
     "title": "Agarose gel",

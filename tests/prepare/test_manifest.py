@@ -22,9 +22,13 @@ EVALUATED = {
     "scirecipe",
     "lexical",
     "bioplanner",
+    "sgi.wet_experiment",
     *(f"bioprobench.{name}" for name in ("pqa", "ord", "err", "gen")),
 }
-HUNDRED = ("semantic_a", "order_lcs", "order_s", "order_tau", "step_m", "accuracy", "exact_match", "rouge_l", "f1")
+HUNDRED = (
+    *("semantic_a", "order_lcs", "order_s", "order_tau", "step_m", "accuracy", "exact_match", "rouge_l", "f1"),
+    "final_score",
+)
 UNNAMED = {"reference": "Weigh it. Pour it.", "prompt": "How is it made?", "task": "lexical"}
 
 

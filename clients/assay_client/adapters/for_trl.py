@@ -118,6 +118,8 @@ score_text_similarity = reward_function("text_similarity")
 score_order_similarity = reward_function("order_similarity")
 score_function_precision = reward_function("function_precision")
 score_function_recall = reward_function("function_recall")
+score_action_sequence_similarity = reward_function("action_sequence_similarity")
+score_parameter_accuracy = reward_function("parameter_accuracy")
 score_passed = reward_function(PASSED)
 
 

@@ -36,7 +36,10 @@ from .rows import (
 Missing = tuple[str, str]
 """A field that a row lacks: the task's name, and the file's."""
 
-ALIASES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
+ALIASES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("response", "generated_response", "model_answer"), RESPONSE_NAMES),
+    "reference": REFERENCE_NAMES,
+}
 
 
 OF_STEPS = (SCORE, "scirecipe")

@@ -30,6 +30,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
     "bioprobench.ord": (("question",), ("wrong_steps",), ("correct_steps",)),
     "bioprobench.pqa": (("question",), ("choices",), ("answer",)),
     PROTOCOL_QA: (("question",), ("ideal",), ("distractors", "files")),
+    "sgi.wet_experiment": (("question",), ("action_pool",), ("answer",)),
     "bioprobench.gen": (("system_prompt",), ("input",), ("output",)),
     "bioprot": (("title",), ("steps",), ("edited_pseudocode", "generated_pseudocode")),
     "scirecipe": (QUESTION_NAMES, ("key",)),
@@ -48,6 +49,7 @@ EXAMPLES = {
     "bioprobench.ord": '{"question": "Sort.", "wrong_steps": ["Dry.", "Wash."], "correct_steps": ["Wash.", "Dry."]}',
     "bioprobench.pqa": '{"question": "Add ____.", "choices": ["1 ml", "2 ml"], "answer": "2 ml"}',
     PROTOCOL_QA: '{"question": "Why?", "ideal": "Heat.", "distractors": ["Light."], "protocol": "1. Boil it."}',
+    "sgi.wet_experiment": r'{"question": "Dry it.", "action_pool": "<Dry>(x)", "answer": "a = <Dry>(\n x=b\n)"}',
     "bioprobench.gen": '{"system_prompt": "Be brief.", "input": "How to dry?", "output": ["1. Heat.", "2. Wait."]}',
     "bioprot": '{"title": "Drying", "steps": "1. Dry it.", "generated_pseudocode": "dry()"}',
     "scirecipe": r'{"question": "How?", "key": "Step 1: {\"action\": \"dry\", \"objects\": [], \"parameters\": []}"}',
@@ -61,7 +63,9 @@ TASKS = (*REWARD_TASKS, "bioprobench.rea_err", "bioprobench.gen")
 """The names that the task or the field `task` of a record may have."""
 
 FORM_OF_TASK = {SCORE: "scirecipe", "bioplanner": "bioprot", "lexical": "bioprobench.gen"}
-TASK_OF_FORM = {name: name for name in ("bioprobench.err", "bioprobench.ord", "bioprobench.pqa")} | {
+TASK_OF_FORM = {
+    name: name for name in ("bioprobench.err", "bioprobench.ord", "bioprobench.pqa", "sgi.wet_experiment")
+} | {
     "bioprobench.rea_err": "bioprobench.err",
     PROTOCOL_QA: "bioprobench.pqa",
     "bioprobench.gen": "lexical",

@@ -33,6 +33,7 @@ NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in COMPON
 OTHERS = (
     *("accuracy", "brier", "confidence", "exact_match", "kendall_tau", "called_erroneous", "text_similarity"),
     *("order_similarity", "function_precision", "function_recall"),
+    *("action_sequence_similarity", "parameter_accuracy"),
 )
 TASK_NUMBERS = (*NUMBERS, *(f"score_{name}" for name in OTHERS))
 
