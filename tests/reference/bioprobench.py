@@ -169,5 +169,5 @@ def last_block_or_line(response: str) -> str | None:
 def one_verdict(answer: str | None) -> bool | None:
     """Return True or False if the words of an answer are one of the two, in any case; or FAILED."""
     words = re.findall(r"\w+", answer or "")
-    named = {word.lower() for word in words} & {"true", "false"}
-    return named == {"true"} if len(named) == 1 and not any("ſ" in word for word in words) else FAILED
+    named = {word.lower() for word in words if word.casefold() in ("true", "false")}  # "falſe" is named, but neither
+    return {("true",): True, ("false",): False}.get(tuple(named), FAILED)
