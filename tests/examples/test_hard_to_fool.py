@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 from assay import Scorer
 from assay.research.ablate.grids import GRIDS
+from assay.research.check.changes import DESTROYING, HARMLESS, Change, answer_in
 from assay.service.config import load
 from assay.service.settings import ScoreSettings
 from tests.command_line import ROOT, read_rows
 from tests.examples.parameter_pairs import DIFFERENT, EQUAL
-from tests.examples.protocol_changes import DESTROYING, HARMLESS, Change, answer_in
 
 CONFIG = ROOT / "examples" / "laboratory.toml"
 LABORATORY: dict[str, Any] = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["score"]
 REFERENCES: list[str] = [row["reference"] for row in read_rows(ROOT / "examples" / "laboratory.jsonl")]
-ANSWERS = [answer_in(reference) for reference in REFERENCES]
+ANSWERS = [answer for answer in map(answer_in, REFERENCES) if answer is not None]
 PAGE = ROOT / "docs" / "reward" / "hard-to-fool.md"
 
 
