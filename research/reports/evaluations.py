@@ -186,7 +186,7 @@ def options_for(
     for task, own, names in zip(tasks, chosen, named, strict=True):
         wanted = [name for name in metrics if name in names or len(tasks) == 1]
         if "all" in wanted:
-            wanted = [metric.name for metric in task.metrics]
+            wanted = [metric.name for metric in task.offered(task.options.model_construct(**own))]
         of_tasks.append(None if metrics and not wanted else own | ({"metrics": wanted} if wanted else {}))
     return of_tasks
 

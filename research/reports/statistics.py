@@ -213,7 +213,10 @@ COMPONENTS = {
 }
 """The components that are shown, of responses that pass both gates."""
 
-LAST_TAG = "</note>"  # what a response that was cut off lacks
+
+def is_cut_off(response: str) -> bool:
+    """Return whether a response without all sections begins with some of them and lacks the last end tag."""
+    return "<key>" in response and "</note>" not in response
 
 
 class RewardStatistics:
@@ -247,7 +250,7 @@ class RewardStatistics:
             reason = REASONS[code]
             self.reasons[reason] += 1
             if reason == "missing_sections":
-                self.truncated += "<key>" in rollout.response and LAST_TAG not in rollout.response
+                self.truncated += is_cut_off(rollout.response)
             self.groups.add(rollout.group, rollout.location, reward)
             self.examples.add(rollout, reward, code)
             if code == OK and len(content) <= MAX_BYTES:

@@ -9,13 +9,17 @@ import click
 import orjson
 
 from ..errors import ScoringError
-from ..records.rows.fields import FieldNames
+from ..records.files.opening import open_records
+from ..records.rows.fields import FieldNames, objects_among
+from ..records.rows.forms import unfolded
+from ..records.rows.rows import peek, pieces
+from ..rewards.registry import SCORE
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
 from .files import file_errors, write_documents
 from .options import document_options, similarity_option, task_option
-from .rows_command import RowInput, check_task_flags, field_options, rows_command
+from .rows_command import RowInput, check_task_flags, field_options, fields_of_rows, rows_command
 
 if TYPE_CHECKING:
     from ...research.check.data_set import RowFinding
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     fields=field_options(
         *("reference", "prompt", "split", "task"),
         response="Name of the response in a row: also check that it uses only actions of the row's library.",
+        group="With --rollouts, the field by which rows are grouped  [default: equal references]",
     ),
     folder_fields={"task": "task", "split": "split"},
     references=True,
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
         "assay check train.jsonl --html report.html",
         "assay check train.jsonl test.jsonl --min-coverage 0.85",
         "assay check train.parquet --reference-field answer --split-field split",
+        "assay check --rollouts dumps/*.jsonl --layout verl",
     ),
 )
 @task_option("task_name")
@@ -43,8 +49,16 @@ if TYPE_CHECKING:
     help="Check rows against the rules of SciRecipe  [default: rows with key and orc, as published]",
 )
 @similarity_option
+@click.option(
+    "--rollouts", "is_run", is_flag=True, help="REFERENCES are the saved rollouts of a run: show its changes."
+)
 def command(
-    rows: RowInput, documents: dict[str, str | None], task_name: str, scirecipe: bool | None, similarity: float
+    rows: RowInput,
+    documents: dict[str, str | None],
+    task_name: str,
+    scirecipe: bool | None,
+    similarity: float,
+    is_run: bool,
 ) -> None:
     """Check the data sets in REFERENCES before training ("-": standard input).
 
@@ -56,6 +70,9 @@ def command(
     are not in its row's library (`action_new`, `action`, or the end of `query`); a row that violates a rule of
     SciRecipe; a prompt with references of different steps; and near-duplicates across splits. Then it shows how many
     gold answers pass at which min_coverage, and what trivial policies earn beside them under the configuration at hand.
+
+    With --rollouts, it shows instead how the rollouts of a training run change from its first part to its last, in the
+    order of the field `step`, or else of files and rows, and which gained most from one component.
     """
     from ...research.check.data_set import DataSet, RecordRules
     from ...research.check.page import page, terminal_parts
@@ -65,7 +82,11 @@ def command(
     paths = [file.path for file in rows.sources]
     if len(set(paths)) < len(paths):
         raise click.UsageError("REFERENCES names a file twice")
+    if is_run:
+        check_run(rows, documents, task_name)
+        return
     names = dict(rows.fields)
+    names.pop("group", None)
     task_field = names.pop("task", None)
     fields = FieldNames(**names)
     check_task_flags(task_name, task_field, (), None, {})
@@ -107,6 +128,61 @@ def command(
         counted += f"; {plural(warnings, 'warning')} about the data set as a whole"
     say(counted, err=True)
     if invalid:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) -> None:
+    """Show the changes of a run of SCORE; rows of other tasks are left out."""
+    from ...research.ablate.ablation import read
+    from ...research.check.rollouts import Run
+    from ..records.jobs.row_tasks import RowTasks, score_rollouts
+    from ..records.jobs.score_rows import report_faults
+    from ..rewards.scoring import score
+    from ..tables.page import render
+    from ..tables.table import as_json, with_notes
+
+    check_task_flags(task_name, rows.fields.get("task"), (), None, {})
+    if task_name != SCORE:
+        raise click.UsageError("--rollouts is for SCORE only")
+    tasks = RowTasks(rows.settings, field=rows.fields.get("task"))
+    run = Run(tasks.scorer)
+    faults = 0
+    for number, file in enumerate(rows.sources, 1):
+        with (
+            file_errors("", file.name, file.format),
+            open_records(file) as records,
+            Progress(records.size, rows.quiet) as bar,
+        ):
+            first, following = peek(records.rows)
+            objects = list(map(unfolded, objects_among(first)))
+            others = tasks.others_in(objects)
+            fields = fields_of_rows(rows.rollout_fields, tasks, objects, others, file.kind, rows.quiet)
+            listing = Listing(bar.message)
+            for piece in pieces(following):
+                values = [unfolded(raw.value) if isinstance(raw.value, dict) else {} for raw in piece]
+                of_score = [k for k, value in enumerate(values) if tasks.named_by(value)[0] == SCORE]
+                rollouts = [read(piece[k], values[k], tasks, fields) for k in of_score]
+                scores = score_rollouts(score, run.batch, rollouts)
+                report_faults(file.name, rollouts, listing)
+                valid = [(k, rollout) for k, rollout in zip(of_score, rollouts, strict=True) if rollout.fault is None]
+                steps = [step if type(step := values[k].get("step")) is int else number for k, _ in valid]
+                run.add(file.name, [rollout for _, rollout in valid], steps, scores)
+                bar.advance(len(piece), sum(raw.size for raw in piece))
+            listing.close()
+            faults += listing.counts.total()
+    if not len(run):
+        raise CommandError("there is no rollout with a reward")
+    tables, about = run.tables(), "Signs that the policy games its reward, and the rollouts to look at."
+    names = [file.name for file in rows.sources]
+    page = {"models": names, "tables": tables, "about": about, "command": command_line()}
+    contents = {
+        "json": lambda: as_json(run.document()),
+        "html": lambda: render("tables.html", **page, signatures=[tasks.identity["signature"]]).encode(),
+    }
+    write_documents(documents, contents)
+    if "-" not in documents.values():
+        show(*with_notes(tables))
+    if faults:
         raise click.exceptions.Exit(SOME_FAILED)
 
 

@@ -57,7 +57,8 @@ NOT_LISTED = ("metrics", "by", "reward")  # options of tasks that have flags her
 @click.option(
     "--profile",
     metavar="NAME",
-    help="Short for --option profile=…: paper or thoth (SCORE), bioprobench or thoth (PQA, ORD, ERR).",
+    help="Short for --option profile=…: paper or thoth (SCORE), bioprobench or bioprobench-2 (BioProBench), thoth (its "
+    "PQA, ORD and ERR).",
 )
 @click.option(
     "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
@@ -372,7 +373,8 @@ def _list(ctx: click.Context, requested: bool) -> None:
     for task in every_task():
         say(f"{task.name}\n    {task.description}")
         for metric in task.metrics:
-            say(f"    {metric.name:<24}{metric.description}{'' if metric.default else ' By name only.'}")
+            only = f" Only with profile {' or '.join(metric.profiles)}." if metric.profiles else ""
+            say(f"    {metric.name:<24}{metric.description}{'' if metric.default else ' By name only.'}{only}")
         for name, field in task.options.model_json_schema()["properties"].items():
             if name not in NOT_LISTED:
                 say(f"    --option {name:<20} {described(field)}")

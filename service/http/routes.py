@@ -46,7 +46,9 @@ from .endpoints.score import ScoreEndpoint
 from .endpoints.trainers import contract as trainers
 from .endpoints.trainers.dialects import Dialect, OpenRlhf, Slime
 from .endpoints.trainers.endpoint import TrainerEndpoint, query_parameters
+from .endpoints.trainers.eval_protocol import EvalProtocol
 from .endpoints.trainers.nemo_gym import NemoGym, Sessions, aggregate_endpoint
+from .endpoints.trainers.roll import MAX_RESULT_REQUEST, Roll, roll_result
 from .request.access import Keys
 from .request.exchange import EXCHANGE
 from .request.intake import Intake
@@ -72,11 +74,16 @@ GUARDED = ("/v1/", "/compat/")
 PROBES = ("/compat/nemo-gym",)
 """Exceptions: trainers check there whether the service is up."""
 
-MAX_QUEUE_SECONDS = {"/compat/openrlhf": 170.0, "/compat/slime": 110.0, "/compat/nemo-gym": 600.0}
+MAX_QUEUE_SECONDS = {
+    "/compat/openrlhf": 170.0,
+    "/compat/slime": 110.0,
+    "/compat/nemo-gym": 600.0,
+    "/compat/roll": 18.0,
+}
 """Seconds that requests to these paths, and below them, may queue instead of being refused; also their deadline. It is
 just under the timeout of the trainer's client: OpenRLHF gives up after 180 s, and after five refusals one second
 apart continues without a reward, ignoring `Retry-After`; slime waits 120 s; NeMo Gym has no limit, and a refusal ends
-its run."""
+its run; ROLL gives up after 20 s."""
 
 
 class DirectRoute(APIRoute):
@@ -157,7 +164,7 @@ class RouteTable:
         route.traced = traced
         if guarded:
             route.keys = self._keys
-        if method == "POST":
+        if method == "POST" or intake is not None:
             route.intake = intake or self.intake()
 
     def add_post(
@@ -182,7 +189,7 @@ class RouteTable:
 
     def add_heads(self) -> None:
         for (path, method), route in list(self.by_address.items()):
-            if method == "GET":
+            if method == "GET" and route.intake is None:
                 self.add("HEAD", path, route.endpoint, traced=route.traced, include_in_schema=False)
 
 
@@ -260,6 +267,22 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
     add_rewards("/compat/slime", Slime(), "slime", trainers.SlimeRequest, trainers.SlimeReply | float)
     verified = trainers.VerifyReply | trainers.MaskedReply
     add_rewards(f"{gym}/verify", NemoGym(), "NeMo Gym", trainers.VerifyRequest, verified)
+    evaluate = "/compat/eval-protocol/evaluate"
+    add_rewards(evaluate, EvalProtocol(), "eval-protocol", trainers.EvaluationRequest, trainers.EvaluationResult)
+    add_rewards("/compat/roll/submit", Roll(), "ROLL", trainers.RollRequest, trainers.RollReply)
+    table.add(
+        "GET",
+        "/compat/roll/result",
+        roll_result,
+        SCORING_KINDS,
+        intake=table.intake(max_bytes=MAX_RESULT_REQUEST),
+        models=(trainers.RollResultRequest,),
+        openapi_extra=body_of(trainers.RollResultRequest, example=trainers.ROLL_RESULT[0]),
+        reply={"content": {"application/json": {"example": trainers.ROLL_RESULT[1]}}},
+        response_model=trainers.RollResult,
+        summary="ROLL: the result of a rollout",
+        tags=["trainers"],
+    )
     sessions = Sessions(state.paths)
     for name, summary in (("seed_session", "NeMo Gym: begin a rollout"), ("close_session", "NeMo Gym: end a rollout")):
         add_post(f"{gym}/{name}", sessions.session, summary, trainers.SessionRequest, trainers.SessionReply)

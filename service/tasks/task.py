@@ -95,6 +95,8 @@ class Metric:
     less_is_better: bool = False
     default: bool = True
     """False if it is computed only when `options.metrics` names it: it is slow, or needs weights or more fields."""
+    profiles: tuple[str, ...] = ()
+    """The profiles of the task that have it; empty if all have it."""
 
 
 class RecordFailure(NamedTuple):
@@ -298,7 +300,7 @@ class Task(ABC):
                     message = "there is no option of this name" + did_you_mean(name, self.options.model_fields)
                 issues.append(Issue(f"options.{name}", reason, message))
             raise InvalidRequest(issues) from None
-        names = [USUAL, *[metric.name for metric in self.metrics]]
+        names = [USUAL, *[metric.name for metric in self.offered(options)]]
         wrong = [(k, name) for k, name in enumerate(options.metrics or ()) if name not in names]
         if wrong:
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", one_of(n, names)) for k, n in wrong])
@@ -318,9 +320,14 @@ class Task(ABC):
             if isinstance(extra := extras.get(name), dict) and extra.get("local")
         ]
 
+    def offered(self, options: Any) -> tuple[Metric, ...]:
+        """Return the metrics that the profile in the options has."""
+        profile = getattr(options, "profile", None)
+        return tuple([metric for metric in self.metrics if not metric.profiles or profile in metric.profiles])
+
     def requested(self, options: Any) -> tuple[Metric, ...]:
         named = options.metrics or (USUAL,)
-        return tuple([m for m in self.metrics if m.name in named or (m.default and USUAL in named)])
+        return tuple([m for m in self.offered(options) if m.name in named or (m.default and USUAL in named)])
 
 
 def not_installed(path: str, detail: str, remedy: str = "") -> NotInstalled:

@@ -319,6 +319,7 @@ class MetricDescription(Contract):
     percent: bool = Field(description="True if the benchmark reports it as a percentage.")
     less_is_better: bool
     default: bool = Field(description="False if it is computed only when `options.metrics` names it.")
+    profiles: list[str] = Field(description="The profiles of the task that have it; empty if all have it.")
 
 
 class RewardDescription(Contract):

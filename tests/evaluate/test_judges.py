@@ -71,7 +71,9 @@ def test_rea_err_asks_the_judge_about_every_step_without_a_judgement(monkeypatch
     assert evaluation.per_record["judge_failed"].tolist()[:5] == [0, 0, 1, 1, 0]
     assert evaluation.aggregate["consistency"] == pytest.approx(2 / 3)
     assert evaluation.aggregate["consistency_eq8"] == 1 / 4
-    assert evaluation.signature.startswith("bioprobench.rea_err|model:m|seed:1|strict_markers:false|")
+    assert evaluation.signature.startswith(
+        "bioprobench.rea_err|model:m|seed:1|profile:bioprobench|strict_markers:false|"
+    )
     assert not evaluation.unavailable
 
 

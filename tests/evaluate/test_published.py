@@ -164,7 +164,7 @@ def test_needs_are_the_evaluations_of_the_tasks_at_hand():
         *["bioprobench.ord"] * 2,
     ]
     (sweep,) = needs(layouts("bioprobench.5"), ["bioprobench.gen"])
-    assert sweep.options == {"delta_sweep": [0.6, 0.8]}
+    assert sweep.options == {"profile": "bioprobench", "delta_sweep": [0.6, 0.8]}
     (reasons,) = needs([*layouts("bioprobench.12"), *layouts("bioprobench.11")], ["bioprobench.ord"])
     assert reasons.by == ("steps",)
     assert {"usual", "failed_extra"} <= set(reasons.options["metrics"])

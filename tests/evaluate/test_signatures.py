@@ -22,7 +22,8 @@ EVALUATIONS = {
     "a model": (
         "bioprobench.gen",
         {"metrics": ["step_recall"], "embedding_model": "/models/mini", "embedder": "hashed_words"},
-        f"bioprobench.gen|nltk_rules:3.9|embedder:hashed_words|embedding_model:mini|empty_step_precision:one|{END}",
+        "bioprobench.gen|profile:bioprobench|nltk_rules:3.9|embedder:hashed_words|embedding_model:mini"
+        f"|empty_step_precision:one|{END}",
     ),
     "a function": ("bioplanner", {"embedder": lambda texts: texts}, f"bioplanner|mode:upstream|embedder:custom|{END}"),
     "a judge": (

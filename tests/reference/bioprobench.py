@@ -158,3 +158,16 @@ def thoth_verdict(response: str) -> bool | None:
     match = BLOCK.search(text)
     answer = (match[1] if match else text.strip().split("\n")[-1]).lower()
     return True if "true" in answer else False if "false" in answer else FAILED
+
+
+def last_block_or_line(response: str) -> str | None:
+    """Return the last block as the evaluator of 2026 reads it, else the last line; or FAILED for an empty text."""
+    text = response.split("</think>")[-1].split("[/INST]")[-1].strip()
+    return [*text.splitlines()[-1:], *BLOCK.findall(text)][-1].strip() if text else FAILED
+
+
+def one_verdict(answer: str | None) -> bool | None:
+    """Return True or False if the words of an answer are one of the two, in any case; or FAILED."""
+    words = re.findall(r"\w+", answer or "")
+    named = {word.lower() for word in words if word.casefold() in ("true", "false")}  # "falſe" is named, but neither
+    return {("true",): True, ("false",): False}.get(tuple(named), FAILED)

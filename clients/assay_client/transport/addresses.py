@@ -15,7 +15,7 @@ PORTS = {"http": 80, "https": 443}
 
 ROUTES = re.compile(
     r"(?:/v1/(?:score|explain|evaluate|tasks|config)"
-    r"|/compat/(?:openrlhf|slime|nemo-gym(?:/[a-z_]+)?)"
+    r"|/compat/(?:openrlhf|slime|(?:eval-protocol|nemo-gym|roll)(?:/[a-z_]+)?)"
     r"|/openapi\.json|/livez|/readyz|/healthz|/v2/health/(?:live|ready))\Z"
 )
 """Routes with which a base URL must not end. `/health` and `/docs` may: a proxy can serve Assay there."""

@@ -269,6 +269,7 @@ STREAMS = {
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Required only if keys are configured."},
     "basic": {"type": "http", "scheme": "basic", "description": "Any name, and the key as password."},
+    "x_api_key": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "As eval-protocol sends it."},
 }
 
 EXAMPLE_REPLY = {
@@ -346,7 +347,7 @@ def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             operation.setdefault("parameters", []).append(REQUEST_ID_PARAMETER)
-            operation["security"] = [{}, {"bearer": []}, {"basic": []}] if is_guarded(path) else []
+            operation["security"] = [{}, *({name: []} for name in SECURITY_SCHEMES)] if is_guarded(path) else []
             for response in operation["responses"].values():
                 response.setdefault("headers", dict(REPLY_HEADERS)).update(STAGE_HEADERS if method == "post" else {})
     return document

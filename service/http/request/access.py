@@ -74,7 +74,7 @@ class Keys:
             log.info("keys reloaded from %s: now %d", self._path, len(self._digests))
 
     def check(self, exchange: Exchange) -> None:
-        if self._digests and not self._accepts(presented_key(exchange.raw_headers.get(b"authorization", b""))):
+        if self._digests and not self._accepts(key_in(exchange.raw_headers)):
             detail = "This route needs a key, as a bearer token or as the password of Basic authentication."
             raise Problem("unauthorized", detail, headers=CHALLENGES)
 
@@ -96,6 +96,14 @@ def file_signature(path: str) -> tuple[int, int, int]:
     except OSError:
         return 0, 0, 0
     return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def key_in(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the key of a request: of `Authorization`, else of the headers of ROLL and of eval-protocol."""
+    for name in (b"authorization", b"xrl-authorization"):
+        if name in headers:
+            return presented_key(headers[name])
+    return headers.get(b"x-api-key", b"").strip()
 
 
 def presented_key(authorization: bytes) -> bytes:

@@ -22,9 +22,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
-from ..task import Records, Task, TaskOptions, TaskRecord
+from ..task import Records, Task, TaskOptions, TaskRecord, mean_of
 
 MAX_TOKENS = 131_072  # the parser takes up to 3.5 KB of memory for each
 MAX_BRACES = 2_000  # in a text with an f-string, so that it has at most as many fields
@@ -99,6 +100,9 @@ INSTRUCTION = "[/INST]"
 EMPTY = "empty"
 NOT_TEXT = "not_text"
 NO_MARKERS = "no_markers"
+NO_TRUTH_VALUE = "no_truth_value"
+UNCLEAR = "unclear"
+TRUE_OR_FALSE = re.compile(r"\b(?:true|false)\b", re.IGNORECASE)
 
 
 def after_thinking(text: str) -> str:
@@ -153,7 +157,36 @@ def truth_of(
         return True
     if "False" in answer or "false" in answer:
         return False
-    return "no_truth_value"
+    return NO_TRUTH_VALUE
+
+
+def answer_in(response: str) -> str:
+    return after_thinking(response).rpartition(INSTRUCTION)[2].strip()
+
+
+def marked_answer(response: object, or_last_line: bool = False) -> str:
+    """Return the last block of a response, as the benchmark's evaluator reads it; raises UnreadableAnswer."""
+    if not isinstance(response, str):
+        raise UnreadableAnswer(NOT_TEXT)
+    text = answer_in(response)
+    block = last_block(text)
+    if block is not None:
+        return block
+    if not (or_last_line and text):
+        raise UnreadableAnswer(NO_MARKERS)
+    return text.splitlines()[-1].strip()
+
+
+def marked_truth(response: object, needs_markers: bool = False) -> bool | str:
+    """Return the verdict of a response as the benchmark's evaluator reads it, else the reason why it has none."""
+    if isinstance(response, bool):
+        return response
+    try:
+        answer = marked_answer(response, or_last_line=not needs_markers)
+    except UnreadableAnswer as error:
+        return error.reason
+    verdicts = {word.lower() for word in TRUE_OR_FALSE.findall(answer)}  # "falſe" matches too, and is neither
+    return verdicts == {"true"} if verdicts in ({"true"}, {"false"}) else UNCLEAR
 
 
 def share(part: int, whole: int) -> float:
@@ -167,15 +200,33 @@ FAILURES = {
 
 
 CONVERSATIONS = "conversations"
+SCRIPT: Literal["bioprobench"] = "bioprobench"
+THOTH = "thoth"
+EVALUATOR = "bioprobench-2"
+
+
+class EvaluatorOptions(TaskOptions):
+    """Options of a task that BioProBench defines twice."""
+
+    profile: Literal["bioprobench", "bioprobench-2"] = Field(
+        SCRIPT, description="Follow BioProBench's public script, or its evaluator 2.0.0 of 2026."
+    )
 
 
 class ProfileOptions(TaskOptions):
-    """Options of a task with two published definitions."""
+    """Options of a task with three published definitions."""
 
-    profile: Literal["bioprobench", "thoth"] = Field(
-        "bioprobench",
-        description="Follow BioProBench's public script, or the script of the SCORE paper's authors (their Table 19).",
+    profile: Literal["bioprobench", "thoth", "bioprobench-2"] = Field(
+        SCRIPT,
+        description="Follow BioProBench's public script, the script of the SCORE paper's authors (their Table 19), or "
+        "BioProBench's evaluator 2.0.0 of 2026.",
     )
+
+
+def mean_read(column: np.ndarray, options: Any) -> float | None:
+    """Return the mean over the answers that were read; without any, the script has 0 and the evaluator no value."""
+    mean = mean_of(column)
+    return mean if options.profile == EVALUATOR else mean or 0.0
 
 
 def or_conversation(schema: dict[str, Any]) -> None:

@@ -20,11 +20,24 @@ from ..task import (
     TaskOptions,
     TaskRecord,
     TaskRewards,
-    mean_of,
 )
-from .answers import FAILURES, ConversationRecord, ConversationTask, ProfileOptions, share, truth_of
+from .answers import (
+    EVALUATOR,
+    FAILURES,
+    NO_TRUTH_VALUE,
+    THOTH,
+    UNCLEAR,
+    ConversationRecord,
+    ConversationTask,
+    ProfileOptions,
+    marked_truth,
+    mean_read,
+    share,
+    truth_of,
+)
 
 NO_GOLD = "no_gold"
+GOLD_NOT_BOOLEAN = "gold_not_boolean"
 
 CLASSIFICATION = (
     Metric("accuracy", "Acc", "Share of right verdicts among those that could be read.", percent=True),
@@ -48,14 +61,18 @@ CLASSIFICATION = (
 
 VERDICT_FAILURES = {
     **FAILURES,
-    "no_truth_value": "The verdict is neither True nor False, in these spellings or in lower case "
+    NO_TRUTH_VALUE: "The verdict is neither True nor False, in these spellings or in lower case "
     "(`profile = thoth`: in any case).",
     NO_GOLD: "The record has no is_correct: a fault of the record.",
+    UNCLEAR: "The verdict has neither the word true nor the word false, or both (only with `profile = bioprobench-2`).",
+    GOLD_NOT_BOOLEAN: "is_correct is not a boolean: a fault of the record (only with `profile = bioprobench-2`).",
 }
+OF_RECORD = (NO_GOLD, GOLD_NOT_BOOLEAN)
 REASONS = (
     {OK: "A verdict was read."}
-    | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
+    | {name: text for name, text in VERDICT_FAILURES.items() if name not in (*OF_RECORD, UNCLEAR)}
     | COMMON_REASONS
+    | {UNCLEAR: VERDICT_FAILURES[UNCLEAR]}
 )
 
 
@@ -84,14 +101,17 @@ class ErrOptions(VerdictOptions, ProfileOptions):
     """Options of ERR."""
 
 
+OF_ERRONEOUS = ("precision", "recall", "f1")
+
+
 class Verdicts:
     """The verdicts of n records beside the truth; a truth that is not a boolean is compared, but no erroneous step."""
 
-    def __init__(self, records: Records, strict_markers: bool, any_case: bool = False) -> None:
-        verdicts = [verdict_of(record, strict_markers, any_case) for record in records]
+    def __init__(self, records: Records, options: Any) -> None:
+        verdicts = [verdict_of(record, options) for record in records]
         golds = [record.get("is_correct") for record in records]
         self.failed = [
-            RecordFailure(row, verdict, of_response=verdict != NO_GOLD)
+            RecordFailure(row, verdict, of_response=verdict not in OF_RECORD)
             for row, verdict in enumerate(verdicts)
             if isinstance(verdict, str)
         ]
@@ -112,19 +132,29 @@ class Verdicts:
             "accuracy_over_all": np.where(unread & ~without_gold, 0.0, self.right),
             "accuracy_bool_gold": self.of_boolean,
         }
-        self.over = {name: [self.of_boolean] for name in ("precision", "recall", "f1")}
+        self.options = options
+        self.over = {name: [self.of_boolean] for name in OF_ERRONEOUS}
+        if options.profile == EVALUATOR:
+            alone = np.where(unread, np.nan, self.hit)  # each metric of a single record
+            self.columns |= dict.fromkeys(OF_ERRONEOUS, alone)
 
     def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
         hits, false_alarms, misses = (int(column[rows].sum()) for column in (self.hit, self.false_alarm, self.miss))
         precision, recall = share(hits, hits + false_alarms), share(hits, hits + misses)
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
-        return {"accuracy": mean_of(self.right[rows]) or 0.0, "precision": precision, "recall": recall, "f1": f1}
+        accuracy = mean_read(self.right[rows], self.options)
+        return {"accuracy": accuracy, "precision": precision, "recall": recall, "f1": f1}
 
 
-def verdict_of(record: Mapping[str, Any], strict_markers: bool, any_case: bool) -> bool | str:
+def verdict_of(record: Mapping[str, Any], options: Any) -> bool | str:
     if "is_correct" not in record:
         return NO_GOLD
-    return truth_of(record.get("generated_response"), needs_markers=strict_markers, any_case=any_case)
+    response = record.get("generated_response")
+    if options.profile != EVALUATOR:
+        return truth_of(response, needs_markers=options.strict_markers, any_case=options.profile == THOTH)
+    if not isinstance(record["is_correct"], bool):
+        return GOLD_NOT_BOOLEAN
+    return marked_truth(response, options.strict_markers)
 
 
 def truth_in(answer: str) -> bool | None:
@@ -151,12 +181,12 @@ class Err(VerdictTask, ConversationTask):
     answered = ("is_correct",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        verdicts = Verdicts(self.completed(records), options.strict_markers, options.profile == "thoth")
+        verdicts = Verdicts(self.completed(records), options)
         advance(len(records))
         return Evaluation(verdicts.columns, verdicts.failed, verdicts.corpus, verdicts.over)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> TaskRewards:
-        verdicts = Verdicts(records, options.strict_markers, options.profile == "thoth")
+        verdicts = Verdicts(records, options)
         right = np.nan_to_num(verdicts.right, nan=0.0)
         return TaskRewards(
             right, verdicts.failed, {"accuracy": right, "called_erroneous": verdicts.called.astype(float)}

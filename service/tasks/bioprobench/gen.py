@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ..task import LOCAL, Advance, Evaluation, Metric, Notice, OptionalDependencies, Records, Task, TaskRecord
+from ..task import (
+    LOCAL,
+    Advance,
+    Evaluation,
+    Metric,
+    Notice,
+    OptionalDependencies,
+    RecordFailure,
+    Records,
+    Task,
+    TaskRecord,
+)
 from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
-from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
+    EPSILON,
     LIBRARIES,
     METEOR_METRIC,
     ROUGE_METRICS,
@@ -22,24 +36,35 @@ from ..text.text_pairs import (
     comparable,
     keyword_warnings,
 )
+from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.tokens import NltkRules
-from .answers import FAILURES, NOT_TEXT, generated_text
+from .answers import EVALUATOR, FAILURES, NOT_TEXT, EvaluatorOptions, answer_in, generated_text, last_block
 
 STEP = ("step_recall", "step_precision")
 DELTA = 0.7
 MAX_SWEEP = 32
 CELLS = 1 << 22  # cosines computed at once, to limit memory
-UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
+LIST_NOT_TEXT = "list_not_text"
+UNREAD = {
+    NOT_TEXT: FAILURES[NOT_TEXT],
+    **PAIR_FAILURES,
+    LIST_NOT_TEXT: "The response is a list with other elements than text (only with `profile = bioprobench-2`).",
+}
+WORD = re.compile(r"\w+")
+CORE = ("exact_match", "token_precision", "token_recall", "token_f1")
 
 
 class GenRecord(TaskRecord):
     """One protocol of BioProBench's GEN with a model's response."""
 
     output: str | list[str] = Field(description="The true protocol: its steps, or a text, which has no step metrics.")
-    generated_response: str | None = Field(description="The model's response; null counts as failed.")
+    generated_response: Any = Field(
+        description="The model's response; anything but text counts as failed. Profile bioprobench-2 also takes a list "
+        "of steps."
+    )
 
 
-class GenOptions(KeywordOptions):
+class GenOptions(EvaluatorOptions, KeywordOptions):
     """Options of GEN."""
 
     nltk: NltkRules = Field(
@@ -87,21 +112,42 @@ class Gen(Task):
         Metric("step_recall", "SR", "Share of true steps that a generated step matches (equation 1)."),
         Metric("step_precision", "SP", "Share of generated steps that match a true step (equation 2)."),
         Metric("failed", "Failed", "Share of records without a response.", percent=True, less_is_better=True),
+        *(
+            Metric(name, title, text, percent=True, profiles=(EVALUATOR,))
+            for name, title, text in (
+                ("exact_match", "EM", "Share of responses whose trimmed text equals the truth's."),
+                ("token_precision", "Token P", "Share of the response's words that the truth has, each as often."),
+                ("token_recall", "Token R", "Share of the truth's words that the response has, each as often."),
+                ("token_f1", "Token F1", "Harmonic mean of token precision and recall."),
+            )
+        ),
     )
     failures = UNREAD
     libraries: ClassVar[Mapping[str, tuple[str, ...]]] = LIBRARIES | {"bleu": ("nltk",)}
 
+    def offered(self, options: Any) -> tuple[Metric, ...]:
+        """Return the metrics that the profile has; of the evaluator's, those without models are the usual ones."""
+        metrics = super().offered(options)
+        if options.profile != EVALUATOR:
+            return metrics
+        return tuple([replace(metric, default=metric.name in (*CORE, "failed")) for metric in metrics])
+
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics}
+        by_evaluator = options.profile == EVALUATOR
+        texts_of = texts_by_evaluator if by_evaluator else texts_by_script
         pairs, failed = comparable(map(texts_of, records), NOT_TEXT)
-        pairs = [pair._replace(generated=generated_text(pair.generated)) for pair in pairs]
+        if by_evaluator:
+            failed = with_core(records, columns, failed, advance)
+        else:
+            pairs = [pair._replace(generated=generated_text(pair.generated)) for pair in pairs]
         columns["failed"][:] = 0.0
-        columns["failed"][[failure.record for failure in failed if failure.reason == NOT_TEXT]] = 1.0
+        columns["failed"][[failure.record for failure in failed if failure.reason in (NOT_TEXT, LIST_NOT_TEXT)]] = 1.0
         dependencies = OptionalDependencies(self, options)
         texts = TextPairs(pairs, columns, dependencies, advance)
         texts.fill_nltk(options.nltk)
         texts.fill_rouge()
-        failed += texts.fill_keywords(options)
+        failed += texts.fill_keywords(options, 0.0 if by_evaluator else EPSILON)
         warnings = keyword_warnings(failed, len(records))
         load = partial(embedder_of, options, "Step recall and precision need", "all-mpnet-base-v2")
         embedder = dependencies.load(load, *STEP)
@@ -112,16 +158,69 @@ class Gen(Task):
         return Evaluation(columns, sorted(failed), unavailable=dependencies.unavailable, warnings=warnings)
 
 
-def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
-    output = record["output"]
-    return output if isinstance(output, str) else " ".join(output), record["generated_response"]
+def texts_by_script(record: Mapping[str, Any]) -> tuple[str, str | None]:
+    output, response = record["output"], record["generated_response"]
+    return output if isinstance(output, str) else " ".join(output), response if isinstance(response, str) else None
+
+
+def texts_by_evaluator(record: Mapping[str, Any]) -> tuple[str, str | None]:
+    output, response = record["output"], record["generated_response"]
+    reference = output if isinstance(output, str) else "\n".join(output)
+    if isinstance(response, str):
+        text = answer_in(response).rpartition("</Structure>")[2].strip()
+        block = last_block(text)
+        return reference, text if block is None else block
+    return reference, "\n".join(response) if is_steps(response) else None
+
+
+def is_steps(response: object) -> bool:
+    return isinstance(response, list) and all(isinstance(step, str) for step in response)
+
+
+def with_core(
+    records: Records, columns: Mapping[str, np.ndarray], failed: list[RecordFailure], advance: Advance
+) -> list[RecordFailure]:
+    """Fill the metrics of words; return the failures, of lists by their own reason."""
+    counted: dict[int, Counter[str]] = {}  # by identity: many responses share a reference
+    for row, record in enumerate(records):
+        reference, generated = texts_by_evaluator(record)
+        if generated is None:
+            continue
+        key = id(record["output"])
+        if key not in counted:
+            counted[key] = words_of(reference)
+        overlaps = token_overlap(counted[key], words_of(generated))
+        for name, value in zip(CORE, (float(generated.strip() == reference.strip()), *overlaps), strict=True):
+            columns[name][row] = value
+        advance(row)
+    return [
+        failure._replace(reason=LIST_NOT_TEXT)
+        if isinstance(records[failure.record]["generated_response"], list) and failure.reason == NOT_TEXT
+        else failure
+        for failure in failed
+    ]
+
+
+def words_of(text: str) -> Counter[str]:
+    return Counter(word[0] for word in WORD.finditer(text.lower()))
+
+
+def token_overlap(reference: Counter[str], generated: Counter[str]) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of multisets of words."""
+    if not reference or not generated:
+        return (float(reference == generated),) * 3
+    common = (reference & generated).total()
+    if not common:
+        return 0.0, 0.0, 0.0
+    precision, recall = common / generated.total(), common / reference.total()
+    return precision, recall, 2 * precision * recall / (precision + recall)
 
 
 def step_columns(
     records: Records, pairs: Sequence[TextPair], embedder: Embedder, options: GenOptions, advance: Advance
 ) -> dict[str, np.ndarray]:
     of_nothing = float(options.empty_step_precision == "one")
-    steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
+    steps = {pair.row: (records[pair.row]["output"], steps_of(records[pair.row], pair, options)) for pair in pairs}
     steps = {row: sides for row, sides in steps.items() if isinstance(sides[0], list)}
     vectors = embedded(
         embedder, [step for sides in steps.values() for side in sides for step in side], "options.embedder"
@@ -137,6 +236,14 @@ def step_columns(
     for k, delta in enumerate(options.delta_sweep, start=1):
         columns |= {f"{name}@{delta}": share for name, share in zip(STEP, shares[:, k], strict=True)}
     return columns
+
+
+def steps_of(record: Mapping[str, Any], pair: TextPair, options: GenOptions) -> list[str]:
+    if options.profile != EVALUATOR:
+        return generated_steps(pair.generated)
+    response = record["generated_response"]
+    lines = response if isinstance(response, list) else pair.generated.splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def generated_steps(text: str) -> list[str]:

@@ -24,21 +24,25 @@ from ..task import (
     RecordFailure,
     Records,
     TaskRewards,
-    mean_of,
     reporting,
     step_group,
 )
 from .answers import (
+    EVALUATOR,
     FAILURES,
     INSTRUCTION,
     NO_MARKERS,
     NOT_TEXT,
+    SCRIPT,
+    THOTH,
     ConversationRecord,
     ConversationTask,
     ProfileOptions,
     UnreadableAnswer,
     after_thinking,
     last_block,
+    marked_answer,
+    mean_read,
     parse_python,
     share,
 )
@@ -58,6 +62,12 @@ ONE_BASED = "one_based"
 NO_LIST = "no_list"
 ZERO_BASED = "zero_based"
 STEPS_DIFFER = "steps_differ"
+NOT_A_LIST = "not_a_list"
+NOT_PERMUTATION = "not_permutation"
+OTHER_LENGTH = "other_length"
+NOT_HASHABLE = "not_hashable"
+NOT_UNIQUE = "not_unique"
+OTHER_STEPS = "other_steps"
 
 UNREAD = {
     **FAILURES,
@@ -73,7 +83,17 @@ UNREAD = {
     STEPS_DIFFER: "wrong_steps does not begin with the steps of correct_steps, or gold_indices_1based is not 1 to n: "
     "a fault of the record.",
 }
-"""Their order numbers them, so new reasons of responses come last."""
+UNREAD_BY_EVALUATOR = {
+    name: f"{text} (only with `profile = bioprobench-2`)."
+    for name, text in {
+        NOT_A_LIST: "The last block is a Python literal, but no list",
+        NOT_PERMUTATION: "The list has only integers, but is no permutation of 0 to n - 1",
+        OTHER_LENGTH: "The order has more or fewer steps than correct_steps",
+        NOT_HASHABLE: "The list has an element that cannot be compared with steps, such as a list",
+        NOT_UNIQUE: "A step occurs twice in the order or in correct_steps; in the latter case any answer fails",
+        OTHER_STEPS: "The order has other steps than correct_steps",
+    }.items()
+}
 
 
 class OrderComparison(NamedTuple):
@@ -82,6 +102,7 @@ class OrderComparison(NamedTuple):
     exact: bool
     pairs: int
     concordant: int
+    repeats: bool
 
     @property
     def tau(self) -> float:
@@ -138,6 +159,38 @@ def order_of_list(response: object, steps: int) -> list[int] | str:
     return ZERO_BASED if is_range(named, 0, steps) else fault_of(indices, named, range(1, steps + 1))
 
 
+def compared_by_evaluator(record: Mapping[str, Any]) -> OrderComparison:
+    """Compare a response as BioProBench's evaluator does: a list of indices or of steps; raises UnreadableAnswer."""
+    shown, right, order = record["wrong_steps"], record["correct_steps"], record.get("generated_response")
+    if not isinstance(order, list):
+        block = marked_answer(order)
+        try:
+            order = literal(block)
+        except UnreadableAnswer:
+            raise UnreadableAnswer(NOT_LITERAL) from None
+        if not isinstance(order, list):
+            raise UnreadableAnswer(NOT_A_LIST)
+    if all(type(index) is int for index in order):
+        if len(order) != len(shown) or set(order) != set(range(len(shown))):
+            raise UnreadableAnswer(NOT_PERMUTATION)
+        order = [shown[index] for index in order]
+    if len(order) != len(right):
+        raise UnreadableAnswer(OTHER_LENGTH)
+    try:
+        steps = set(order)
+    except TypeError:
+        raise UnreadableAnswer(NOT_HASHABLE) from None
+    if len(steps) < len(order) or has_equal_steps(right):
+        raise UnreadableAnswer(NOT_UNIQUE)
+    if steps != set(right):
+        raise UnreadableAnswer(OTHER_STEPS)
+    return compared(order, right)
+
+
+def has_equal_steps(steps: Sequence[str]) -> bool:
+    return len(set(steps)) < len(steps)
+
+
 def listed(text: str) -> list[Any] | None:
     if text.lstrip().startswith(BEGINNINGS):
         try:
@@ -167,7 +220,8 @@ def compared(answer: Sequence[str], right: Sequence[str]) -> OrderComparison:
     last = {text: pos for pos, text in enumerate(answer)}
     distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
     positions = [last[text] for text in reversed(distinct)]
-    return OrderComparison(list(answer) == list(right), comb(len(positions), 2), increasing_pairs(positions))
+    exact, repeats = list(answer) == list(right), len(answer) > len(right)
+    return OrderComparison(exact, comb(len(positions), 2), increasing_pairs(positions), repeats)
 
 
 def compared_indices(answer: Sequence[int], right: Sequence[int]) -> OrderComparison:
@@ -176,7 +230,7 @@ def compared_indices(answer: Sequence[int], right: Sequence[int]) -> OrderCompar
     counts = Counter(right)
     distinct = dict.fromkeys(reversed(right))
     positions = [position[index] for index in reversed(distinct) for _ in range(counts[index])]
-    return OrderComparison(list(answer) == list(right), comb(len(right), 2), increasing_pairs(positions))
+    return OrderComparison(list(answer) == list(right), comb(len(right), 2), increasing_pairs(positions), False)
 
 
 def increasing_pairs(values: Sequence[int]) -> int:
@@ -211,8 +265,12 @@ SHARES = {
 }
 
 REASONS = (
-    {OK: "An order was read."} | {name: text for name, text in UNREAD.items() if name != STEPS_DIFFER} | COMMON_REASONS
+    {OK: "An order was read."}
+    | {name: text for name, text in UNREAD.items() if name != STEPS_DIFFER}
+    | COMMON_REASONS
+    | UNREAD_BY_EVALUATOR
 )
+"""Their order numbers them, so new reasons of responses come last."""
 
 
 def record_fault(record: Mapping[str, Any]) -> str:
@@ -249,10 +307,39 @@ WRONG_BASE = {
 }
 
 
+EQUAL_STEPS = "records have equal steps in the right order: with profile=bioprobench-2 they fail whatever the answer."
+
+
+def equal_steps(records: Records) -> list[Notice]:
+    count = sum(has_equal_steps(record["correct_steps"]) for record in records)
+    return [Notice(f"{count:,} of {len(records):,} {EQUAL_STEPS}")] if count else []
+
+
 def wrong_base(failed: Sequence[RecordFailure], count: int) -> list[Notice]:
     reasons = [failure.reason for failure in failed]
     counts = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
     return [Notice(f"{wrong:,} of {count:,} answers {text}") for wrong, text in counts if wrong]
+
+
+Golds = dict[tuple[int, ...], list[int] | None]
+"""Right orders by the identity of a record's fields: thousands of responses share a reference."""
+
+
+def compared_by_script(record: Mapping[str, Any], options: OrdOptions, golds: Golds) -> OrderComparison:
+    """Compare a response as BioProBench's or Thoth's script does; raises UnreadableAnswer."""
+    shown, right = record["wrong_steps"], record["correct_steps"]
+    by_indices = options.profile == THOTH
+    key = id(shown), id(right), id(record.get(GOLD)), id(record.get(GOLD_FROM_0))
+    if key not in golds:
+        golds[key] = None if record_fault(record) else right_indices(record) if by_indices else []
+    gold, response = golds[key], record.get("generated_response")
+    if gold is None:
+        raise UnreadableAnswer(STEPS_DIFFER)
+    once = options.repeats == "failed"
+    indices = order_of_list(response, len(right)) if by_indices else order_of(response, len(right), once)
+    if isinstance(indices, str):
+        raise UnreadableAnswer(indices)
+    return compared_indices(indices, gold) if by_indices else compared([shown[index] for index in indices], right)
 
 
 class OrdRecord(ConversationRecord):
@@ -312,13 +399,28 @@ class Ord(ConversationTask):
             "Share of right orders among all responses; failed ones count as wrong.",
             percent=True,
         ),
-        Metric("repeats", "Repeats", "Share of read orders that name a step twice.", percent=True, less_is_better=True),
+        Metric(
+            "repeats",
+            "Repeats",
+            "Share of read orders that name a step twice.",
+            percent=True,
+            less_is_better=True,
+            profiles=(SCRIPT, THOTH),
+        ),
         *(
-            Metric(name, name.replace("_", ": ").capitalize(), text, percent=True, less_is_better=True, default=False)
+            Metric(
+                name,
+                name.replace("_", ": ").capitalize(),
+                text,
+                percent=True,
+                less_is_better=True,
+                default=False,
+                profiles=(SCRIPT, THOTH),
+            )
             for name, (text, _) in SHARES.items()
         ),
     )
-    failures = UNREAD
+    failures = UNREAD | UNREAD_BY_EVALUATOR
     reward = "Kendall's tau of the response, from -1 to 1 (`reward = exact_match`: 1 for the right order, else 0)."
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
@@ -336,6 +438,8 @@ class Ord(ConversationTask):
                 evaluation.columns[metric.name] = np.array(shares, float)
 
         evaluation.warnings = wrong_base(evaluation.failed, len(records))
+        if options.profile == EVALUATOR:
+            evaluation.warnings += equal_steps(records)
         evaluation.derived["steps"] = [step_group(len(record["correct_steps"])) for record in records]
         return evaluation
 
@@ -343,28 +447,19 @@ class Ord(ConversationTask):
         exact, tau, repeated = np.full((3, len(records)), np.nan)
         pairs, concordant = np.zeros((2, len(records)), np.int64)
         failed = []
-        by_indices = options.profile == "thoth"
-        golds: dict[tuple[int, ...], list[int] | None] = {}  # by identity: thousands of responses share a reference
+        golds: Golds = {}
         for row, record in enumerate(reporting(records, advance)):
-            shown, right = record["wrong_steps"], record["correct_steps"]
-            key = id(shown), id(right), id(record.get(GOLD)), id(record.get(GOLD_FROM_0))
-            if key not in golds:
-                golds[key] = None if record_fault(record) else right_indices(record) if by_indices else []
-            gold, response = golds[key], record.get("generated_response")
-            if gold is None:
-                failed.append(RecordFailure(row, STEPS_DIFFER))
+            try:
+                order = (
+                    compared_by_evaluator(record)
+                    if options.profile == EVALUATOR
+                    else compared_by_script(record, options, golds)
+                )
+            except UnreadableAnswer as error:
+                failed.append(RecordFailure(row, error.reason, of_response=error.reason != STEPS_DIFFER))
                 continue
-            once = options.repeats == "failed"
-            indices = order_of_list(response, len(right)) if by_indices else order_of(response, len(right), once)
-            if isinstance(indices, str):
-                failed.append(RecordFailure(row, indices, of_response=True))
-                continue
-            if by_indices:
-                order = compared_indices(indices, gold)
-            else:
-                order = compared([shown[index] for index in indices], right)
             exact[row], pairs[row], concordant[row], tau[row] = order.exact, order.pairs, order.concordant, order.tau
-            repeated[row] = len(indices) > len(right)
+            repeated[row] = order.repeats
         unread = np.isnan(exact)
         columns = {
             "exact_match": exact,
@@ -377,9 +472,9 @@ class Ord(ConversationTask):
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
             total, agreeing = int(pairs[rows].sum()), int(concordant[rows].sum())
             return {
-                "exact_match": mean_of(exact[rows]) or 0.0,
-                "kendall_tau": share(2 * agreeing - total, total),
-                "kendall_tau_macro": mean_of(tau[rows]) or 0.0,
+                "exact_match": (exact_match := mean_read(exact[rows], options)),
+                "kendall_tau": None if exact_match is None else share(2 * agreeing - total, total),
+                "kendall_tau_macro": mean_read(tau[rows], options),
             }
 
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]}), pairs

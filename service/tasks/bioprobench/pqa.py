@@ -20,19 +20,24 @@ from ..task import (
     RecordFailure,
     Records,
     TaskRewards,
-    mean_of,
     reporting,
 )
 from .answers import (
     EMPTY,
+    EVALUATOR,
     FAILURES,
     NO_MARKERS,
     NOT_TEXT,
+    SCRIPT,
+    THOTH,
     ConversationRecord,
     ConversationTask,
     ProfileOptions,
+    UnreadableAnswer,
     after_thinking,
     first_block,
+    marked_answer,
+    mean_read,
 )
 
 LETTERS = "ABCDE"
@@ -123,15 +128,23 @@ def spaced(text: str) -> str:
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
 MAX_NUMBER = 4_300
+SEVERAL_SEPARATORS = "several_separators"
+NO_CONFIDENCE = "no_confidence"
 
 UNREAD = {
     **FAILURES,
-    "several_separators": "The block holds more than one &.",
-    "no_confidence": "There is no number where the confidence should be.",
+    SEVERAL_SEPARATORS: "The block holds more than one &.",
+    NO_CONFIDENCE: "There is no number where the confidence should be.",
     "confidence_over_100": "The confidence is over 100 percent.",
     EMPTY: "The response is empty (only with `profile = thoth`, where nothing else fails).",
 }
-REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
+UNREAD_BY_EVALUATOR = {
+    "not_separated": "The block has no & and no whitespace between answer and confidence (only with `profile = "
+    "bioprobench-2`).",
+    "confidence_out_of_range": "The confidence is neither from 0 to 1 nor up to 100 (only with `profile = "
+    "bioprobench-2`).",
+}
+REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS, **UNREAD_BY_EVALUATOR}
 
 
 class PqaAnswer(NamedTuple):
@@ -148,13 +161,13 @@ def answer_of(response: object) -> PqaAnswer | str:
         return NO_MARKERS
     parts = block.split("&")
     if len(parts) > 2:
-        return "several_separators"
+        return SEVERAL_SEPARATORS
     if len(parts) == 1:
         before, _, after = block.rpartition(" ")
         parts = [before, after]
     digits = NUMBER.search(parts[1])
     if digits is None or len(digits[0]) > MAX_NUMBER:
-        return "no_confidence"
+        return NO_CONFIDENCE
     confidence = int(digits[0])
     if confidence > 100:
         return "confidence_over_100"
@@ -164,7 +177,10 @@ def answer_of(response: object) -> PqaAnswer | str:
 class PqaRecord(ConversationRecord):
     """One question of BioProBench's PQA with a model's response."""
 
-    answer: Any = Field(description="The right choice. It is compared as it is: a number never equals a text.")
+    answer: Any = Field(
+        description="The right choice. It is compared as it is: a number never equals a text; profile bioprobench-2 "
+        "compares its text."
+    )
     question: Any = Field(None, description="Profile thoth: its lines that begin with a letter are the options.")
     choices: Any = Field(None, description="Profile thoth: the options, in the order of their letters.")
     generated_response: Any = Field(description="The model's response; anything but text counts as failed.")
@@ -179,21 +195,60 @@ class PqaOptions(ProfileOptions):
     )
 
 
-def read_by_script(record: Mapping[str, Any], _: object) -> tuple[bool, int, bool] | str:
-    """Return whether a response is right, its confidence in percent, and whether that has a fraction, or a reason."""
+def read_by_script(record: Mapping[str, Any], _: object) -> tuple[bool, float, bool] | str:
+    """Return whether a response is right, its confidence, and whether that has a fraction, or a reason."""
     answer = answer_of(record["generated_response"])
-    return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
+    if isinstance(answer, str):
+        return answer
+    return answer.text == record["answer"], answer.confidence / 100, answer.fraction
+
+
+def read_by_evaluator(record: Mapping[str, Any], _: object) -> tuple[bool, float, bool] | str:
+    """Return the same as BioProBench's evaluator reads it, which keeps the fraction."""
+    try:
+        text, confidence = answer_and_confidence(marked_answer(record["generated_response"]))
+    except UnreadableAnswer as error:
+        return error.reason
+    answer = record["answer"]
+    is_scalar = answer is None or isinstance(answer, (bool, int, float))
+    return text == (str(answer) if is_scalar else answer), confidence, False
+
+
+def answer_and_confidence(block: str) -> tuple[str, float]:
+    parts = block.split("&") if "&" in block else block.rsplit(maxsplit=1)
+    if len(parts) != 2:
+        raise UnreadableAnswer(SEVERAL_SEPARATORS if "&" in block else "not_separated")
+    try:
+        confidence = float(parts[1].strip().rstrip("%"))
+    except ValueError:
+        raise UnreadableAnswer(NO_CONFIDENCE) from None
+    if confidence > 1:
+        confidence /= 100
+    if not 0 <= confidence <= 1:  # also if it is not a number
+        raise UnreadableAnswer("confidence_out_of_range")
+    return parts[0].strip(), confidence
 
 
 def read_by_letter(
     record: Mapping[str, Any], questions: dict[tuple[int, ...], ChoiceQuestion]
-) -> tuple[bool, int, bool] | str:
+) -> tuple[bool, float, bool] | str:
     """Return the same as the SCORE paper's authors read it; `questions` are cached by the identity of their objects."""
     key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
     if key not in questions:
         questions[key] = ChoiceQuestion.of(record)
     choice = choice_of(record["generated_response"], questions[key].options)
-    return choice if isinstance(choice, str) else (questions[key].is_answered_by(choice), *choice[2:])
+    return (
+        choice
+        if isinstance(choice, str)
+        else (
+            questions[key].is_answered_by(choice),
+            choice.confidence / 100,
+            choice.fraction,
+        )
+    )
+
+
+READERS = {SCRIPT: read_by_script, THOTH: read_by_letter, EVALUATOR: read_by_evaluator}
 
 
 def names_choice(record: Mapping[str, Any]) -> bool:
@@ -223,6 +278,13 @@ class Pqa(ConversationTask):
             "Mean of (confidence - right)² over the answers that could be read (equation 4).",
             less_is_better=True,
         ),
+        Metric(
+            "brier_score",
+            "Brier score",
+            "The same by the name that the evaluator gives it.",
+            less_is_better=True,
+            profiles=(EVALUATOR,),
+        ),
         Metric("failed", "Failed", "Share of responses without a readable answer.", percent=True, less_is_better=True),
         Metric(
             "accuracy_over_all",
@@ -236,9 +298,10 @@ class Pqa(ConversationTask):
             "Share of read answers with a fraction for a confidence: 0.95 is read as 0 percent (profile thoth: 1).",
             percent=True,
             less_is_better=True,
+            profiles=(SCRIPT, THOTH),
         ),
     )
-    failures = UNREAD
+    failures = UNREAD | UNREAD_BY_EVALUATOR
     reward = "1 for the right answer, else 0 (`reward = calibrated`: minus the Brier score, from -1 to 1)."
     reasons = REASONS
     text_reference = "answer"
@@ -250,7 +313,7 @@ class Pqa(ConversationTask):
         return self._read(self.completed(records), options, advance)[0]
 
     def _read(self, records: Records, options: Any, advance: Advance) -> tuple[Evaluation, np.ndarray]:
-        read = read_by_letter if options.profile == "thoth" else read_by_script
+        read = READERS[options.profile]
         questions: dict[tuple[int, ...], ChoiceQuestion] = {}
         rows, said, failed, in_words = [], [], [], 0
         for row, record in enumerate(reporting(records, advance)):
@@ -259,9 +322,8 @@ class Pqa(ConversationTask):
             if isinstance(answer, str):
                 failed.append(RecordFailure(row, answer, of_response=True))
             else:
-                is_right, percent, fraction = answer
                 rows.append(row)
-                said.append((is_right, percent / 100, fraction))
+                said.append(answer)
         columns = np.full((3, len(records)), np.nan)
         columns[:, rows] = np.array(said, float).reshape(-1, 3).T
         right, confidence, fractional = columns
@@ -269,11 +331,12 @@ class Pqa(ConversationTask):
         measures = {
             "accuracy": right,
             "brier": (confidence - right) ** 2,
+            "brier_score": (confidence - right) ** 2,
             "failed": unread.astype(float),
             "accuracy_over_all": np.where(unread, 0.0, right),
             "fractional_confidence": fractional,
         }
-        evaluation = Evaluation(measures, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0})
+        evaluation = Evaluation(measures, failed, lambda rows: {"accuracy": mean_read(right[rows], options)})
         if fractions := int(np.nansum(fractional)):
             evaluation.warnings.append(Notice(f"{fractions:,} of {len(rows):,} {FRACTIONS}"))
         if in_words:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,17 @@ from pydantic.json_schema import SkipJsonSchema
 from ...errors import InvalidRequest, Issue
 from ..judges import FAULT, JUDGE_FAULT, Endpoint, JudgeFault, Judgement, JudgeOptions, JudgeQuestion, answers
 from ..task import Advance, Evaluation, Metric, Notice, RecordFailure, Records, mean_of
-from .answers import END, START, after_thinking, truth_of
+from .answers import (
+    END,
+    EVALUATOR,
+    NOT_TEXT,
+    SCRIPT,
+    START,
+    EvaluatorOptions,
+    answer_in,
+    marked_truth,
+    truth_of,
+)
 from .err import CLASSIFICATION, VERDICT_FAILURES, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
 
 JUDGED = "LLM_judge"
@@ -63,6 +74,7 @@ CONSISTENCY = (
         "Consistency (8)",
         "Share of the erroneous steps that are called erroneous and judged True (equation 8).",
         percent=True,
+        profiles=(SCRIPT,),
     ),
     Metric(
         "judge_failed",
@@ -85,7 +97,7 @@ class ReaErrRecord(VerdictRecord):
     error_description: Any = Field(None, description="What is wrong with the step, for the judge.")
 
 
-class ReaErrOptions(VerdictOptions, JudgeOptions):
+class ReaErrOptions(VerdictOptions, EvaluatorOptions, JudgeOptions):
     """Options of REA-ERR."""
 
     deduplicate: bool = Field(
@@ -103,21 +115,32 @@ class ReaErr(VerdictTask):
     description = "BioProBench, reasoned error detection: ERR's metrics and consistency by a judge (equation 8)."
     record = ReaErrRecord
     options = ReaErrOptions
-    metrics = (*CLASSIFICATION, *CONSISTENCY)
+    metrics = (
+        *(metric if metric.name == "failed" else replace(metric, profiles=(SCRIPT,)) for metric in CLASSIFICATION),
+        *CONSISTENCY,
+    )
     failures = VERDICT_FAILURES | FAULT
     judge_metrics = ("consistency",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        verdicts = Verdicts(records, options.strict_markers)
+        verdicts = Verdicts(records, options)
         counted = np.ones(len(records), bool)
         if options.deduplicate:
             counted[:] = False
             counted[first_of_each(records)] = True
         requested = {metric.name for metric in CONSISTENCY}.intersection(m.name for m in self.requested(options))
         rows = np.flatnonzero(counted).tolist()
-        consistent, judge_failed, faults = judgements(records, rows, options, bool(requested), advance)
+        consistent, judge_failed, unread = judgements(records, rows, options, bool(requested), advance)
         advance(len(records))
         any_judged = np.isfinite(judge_failed).any()
+        unavailable = dict.fromkeys(sorted(requested), NOT_JUDGED) if len(records) and not any_judged else {}
+        if options.profile == EVALUATOR:
+            missing = np.isnan(judge_failed) & counted
+            judge_failed[missing] = 1.0
+            unread += [RecordFailure(row, NOT_TEXT, of_response=True) for row in np.flatnonzero(missing).tolist()]
+            columns = {"failed": judge_failed, "consistency": consistent, "judge_failed": judge_failed}
+            return Evaluation(columns, sorted(unread), unavailable=unavailable)
+        faults = [failure for failure in unread if failure.reason == JUDGE_FAULT]
         flagged = (verdicts.hit & (consistent == 1.0)).astype(float)
         flagged[[fault.record for fault in faults]] = np.nan
         columns = verdicts.columns | {
@@ -134,7 +157,6 @@ class ReaErr(VerdictTask):
             return verdicts.corpus(rows) | ({"consistency": mean_of(consistent[rows]) or 0.0} if judged else {})
 
         failed = sorted([failure for failure in verdicts.failed if counted[failure.record]] + faults)
-        unavailable = dict.fromkeys(sorted(requested), NOT_JUDGED) if len(records) and not any_judged else {}
         return Evaluation(columns, failed, corpus, verdicts.over, unavailable)
 
 
@@ -151,19 +173,22 @@ def first_of_each(records: Records) -> list[int]:
 def judgements(
     records: Records, rows: list[int], options: ReaErrOptions, asks: bool, advance: Advance
 ) -> tuple[np.ndarray, np.ndarray, list[RecordFailure]]:
-    """Return whether each record is consistent, whether its judgement failed, else NaN; and the judge's faults."""
+    """Return whether each record is consistent, whether its judgement failed, else NaN; and why it failed."""
     if options.judge is not None and options.has_judge:
         raise InvalidRequest([Issue("options.judge", "invalid_option", "give a function or base_url, not both")])
     consistent, failed = np.full((2, len(records)), np.nan)
-    faults = []
+    read = marked_truth if options.profile == EVALUATOR else partial(truth_of, cut_instruction=False)
+    unread = []
     for row, judgement in said(records, rows, options, asks, advance):
-        verdict = truth_of(judgement, cut_instruction=False)
+        verdict = read(judgement)
         failed[row] = isinstance(verdict, str)
-        if not isinstance(verdict, str):
-            consistent[row] = verdict
         if isinstance(judgement, JudgeFault):
-            faults.append(RecordFailure(row, JUDGE_FAULT))
-    return consistent, failed, faults
+            unread.append(RecordFailure(row, JUDGE_FAULT))
+        elif isinstance(verdict, str):
+            unread.append(RecordFailure(row, verdict, of_response=True))
+        else:
+            consistent[row] = verdict
+    return consistent, failed, unread
 
 
 def said(
@@ -186,10 +211,6 @@ def said(
             questions.append(JudgeQuestion(row, prompt_of(record, answer_in(response))))
     for question, answer in answers(questions, options, partial(judged, options), advance):
         yield question.row, answer if isinstance(answer, JudgeFault) else "".join(answer.texts[:1])
-
-
-def answer_in(response: str) -> str:
-    return after_thinking(response).rpartition("[/INST]")[2].strip()
 
 
 def prompt_of(record: Mapping[str, Any], answer: str) -> str:

@@ -153,7 +153,7 @@ class TextPairs:
             self.columns["rouge_l"][rows] = rouge_l(split)
             self.advance(piece.stop)
 
-    def fill_keywords(self, options: KeywordOptions) -> list[RecordFailure]:
+    def fill_keywords(self, options: KeywordOptions, epsilon: float = EPSILON) -> list[RecordFailure]:
         if not self.dependencies.wants(*KEYWORD):
             return []
         load = partial(chosen_embedder, options.keyword_model, options.keyword_embedder, "options.keyword_model")
@@ -167,7 +167,7 @@ class TextPairs:
             if theirs is None or ours is None:
                 failed.append(RecordFailure(row, KEYWORDS_NEED_MODEL))
                 continue
-            for name, value in zip(KEYWORD, overlap(theirs, ours), strict=True):
+            for name, value in zip(KEYWORD, overlap(theirs, ours, epsilon), strict=True):
                 self.columns[name][row] = value
         return failed
 
@@ -197,12 +197,14 @@ def keywords(text: str, embedder: Embedder | None) -> set[str] | None:
     return {words[k] for k in ranks.argsort()[-MAX_KEYWORDS:]}
 
 
-def overlap(reference: set[str], generated: set[str]) -> tuple[float, float, float]:
+def overlap(reference: set[str], generated: set[str], epsilon: float = EPSILON) -> tuple[float, float, float]:
     if not reference or not generated:
         return 0.0, 0.0, 0.0
     common = len(reference & generated)
+    if not common:
+        return 0.0, 0.0, 0.0
     precision, recall = common / len(generated), common / len(reference)
-    return precision, recall, 2 * precision * recall / (precision + recall + EPSILON)
+    return precision, recall, 2 * precision * recall / (precision + recall + epsilon)
 
 
 BertScoreModel = Callable[[list[str], list[str]], Sequence[Any]]

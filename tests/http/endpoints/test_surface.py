@@ -33,9 +33,10 @@ MODELS: dict[str, Any] = {
 """The addresses of GET, with the models of replies."""
 POST_PATHS = (
     *("/compat/nemo-gym/aggregate_metrics", "/compat/nemo-gym/close_session", "/compat/nemo-gym/seed_session"),
-    *("/compat/nemo-gym/verify", "/compat/openrlhf", "/compat/slime", "/v1/evaluate", "/v1/explain", "/v1/score"),
+    *("/compat/eval-protocol/evaluate", "/compat/nemo-gym/verify", "/compat/openrlhf", "/compat/roll/submit"),
+    *("/compat/slime", "/v1/evaluate", "/v1/explain", "/v1/score"),
 )
-METHODS = {**dict.fromkeys(MODELS, "GET, HEAD"), **dict.fromkeys(POST_PATHS, "POST")}
+METHODS = {**dict.fromkeys(MODELS, "GET, HEAD"), **dict.fromkeys(POST_PATHS, "POST"), "/compat/roll/result": "GET"}
 NEEDING_A_KEY = {"/v1/config", "/v1/tasks", "/compat/nemo-gym/reverify_mode"}
 GUARDED = {"/v1/score": REQUEST, "/v1/explain": {"response": PERFECT, "reference": REFERENCE}}
 LONG = REQUEST | {"responses": [PERFECT + " " * 100_000]}

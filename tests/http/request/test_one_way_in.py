@@ -50,7 +50,7 @@ def test_every_route_with_a_body_has_an_intake_and_no_other_has():
     app_routes: list[Any] = app.routes
     routes = {(route.path, method): route for route in app_routes for method in route.methods}
     assert all(isinstance(route, DirectRoute) for route in routes.values())
-    taking = {path for (path, _), route in routes.items() if isinstance(route.intake, Intake)}
+    taking = {path for (path, method), route in routes.items() if isinstance(route.intake, Intake) and method != "GET"}
     assert taking == set(PATHS) == {path for path, method in routes if method in ("POST", "PUT", "PATCH", "DELETE")}
 
 

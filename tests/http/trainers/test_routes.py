@@ -182,7 +182,8 @@ def test_trainers_are_patient_by_route():
     routes: Any = middleware.kwargs["routes"]
     patience = {path: routes[path, "POST"].max_queue_seconds for path in (*EXAMPLES, "/v1/score")}
     gym = {path: 600.0 for path in EXAMPLES if path.startswith("/compat/nemo-gym")}
-    assert patience == {OPENRLHF: 170.0, SLIME: 110.0, **gym, "/v1/score": None}
+    others = {"/compat/roll/submit": 18.0, "/compat/eval-protocol/evaluate": None, "/v1/score": None}
+    assert patience == {OPENRLHF: 170.0, SLIME: 110.0, **gym, **others}
 
 
 @pytest.mark.parametrize("path", EXAMPLES)

@@ -10,6 +10,7 @@ from .....kernels.score import COMPONENTS
 from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Steps
 from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
+from .roll import request_id_of
 
 Reference = (
     StrictStr
@@ -103,6 +104,7 @@ VerifyReply = numbers_model(
     float,
     **VERIFIED,
     reward=(float, ...),
+    reward_components=(dict[str, float] | None, Field(None, description="Only if the query asks for it.")),
 )
 MaskedReply = numbers_model(
     "MaskedReply",
@@ -111,11 +113,73 @@ MaskedReply = numbers_model(
     float,
     **VERIFIED,
     reward=(float, Field(description="0, which is meaningless.")),
+    reward_components=(dict[str, float] | None, Field(None, description="Zeros; only if the query asks for it.")),
     mask_sample=(Literal[True], ...),
     failure_kind=(Literal["assay:bad_reference"], ...),
     failure_reason=(str, Field(description="The errors of the reference.")),
     instance_config=(dict[str, Any], Field(description="`mask_sample` again, where NeMo RL looks for it.")),
 )
+
+
+class RollRequest(Lenient):
+    """A rollout of ROLL, whose other fields are ignored."""
+
+    prompt: JsonValue = Field(default=None, description="Ignored.")
+    response: StrictStr = Field(description="The text to score.")
+    reward_info: dict[str, Any] = Field(description="Its `ground_truth` is the reference.")
+
+
+class RollReply(BaseModel):
+    """The id by which to ask for the result, which it holds."""
+
+    errcode: Literal[0]
+    reward_request_id: str
+
+
+class RollResultRequest(Lenient):
+    """The id that a submitted rollout got."""
+
+    reward_request_id: StrictStr
+
+
+class RollResult(BaseModel):
+    """The reward, and each further number as an object."""
+
+    errcode: Literal[0]
+    reward_score: float
+    dimention_reward_score: dict[str, dict[Literal["score"], float]]
+
+
+class EvaluationRequest(Lenient):
+    """Chat messages, as eval-protocol sends them; its `kwargs` are ignored: settings belong in the query."""
+
+    messages: list[dict[str, Any]] = Field(description="The text of the assistant's last message is scored.")
+    ground_truth: Reference = Field(description="The reference.")
+
+
+class MetricResult(BaseModel):
+    """A number besides the reward."""
+
+    score: float
+    is_score_valid: Literal[True]
+    reason: str
+
+
+class EvaluationStep(BaseModel):
+    """The reward of the only step."""
+
+    step_index: Literal[0]
+    base_reward: float
+
+
+class EvaluationResult(BaseModel):
+    """The reward, why it is so, and the further numbers."""
+
+    score: float
+    is_score_valid: Literal[True]
+    reason: str
+    metrics: dict[str, MetricResult]
+    step_outputs: list[EvaluationStep]
 
 
 class OpenRlhfReply(BaseModel):
@@ -200,6 +264,31 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         },
         {"reward": 1.0, **ONE},
     ),
+    "/compat/roll/submit": (
+        {
+            "prompt": "How are cells lysed?",
+            "response": EXAMPLE_RESPONSE,
+            "reward_info": {"ground_truth": EXAMPLE_REFERENCE},
+        },
+        {"errcode": 0, "reward_request_id": request_id_of({"reward": 1.0, **ONE})},
+    ),
+    "/compat/eval-protocol/evaluate": (
+        {
+            "messages": [
+                {"role": "user", "content": "How are cells lysed?"},
+                {"role": "assistant", "content": EXAMPLE_RESPONSE},
+            ],
+            "ground_truth": EXAMPLE_REFERENCE,
+            "kwargs": {},
+        },
+        {
+            "score": 1.0,
+            "is_score_valid": True,
+            "reason": "ok",
+            "metrics": {name: {"score": value, "is_score_valid": True, "reason": "ok"} for name, value in ONE.items()},
+            "step_outputs": [{"step_index": 0, "base_reward": 1.0}],
+        },
+    ),
     "/compat/nemo-gym/verify": (
         {**ROW, "response": RESPONSE, "reference": EXAMPLE_REFERENCE},
         {**ROW, "response": RESPONSE, "reward": 1.0, **ONE},
@@ -231,3 +320,13 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     ),
 }
 """A request and its reply, by the path of the route."""
+
+ROLL_RESULT: tuple[Any, Any] = (
+    {"reward_request_id": request_id_of({"reward": 1.0, **ONE})},
+    {
+        "errcode": 0,
+        "reward_score": 1.0,
+        "dimention_reward_score": {name: {"score": value} for name, value in ONE.items()},
+    },
+)
+"""The same for the result of a rollout of ROLL, which is asked for with GET."""

@@ -21,6 +21,7 @@ from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE, TASK_COMPONENTS, 
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT
 from ....scoring.texts import count_of
+from ....settings import ScoreSettings
 from ....wire.json_codec import Envelope, RequestLimits, TooManyError, open_envelope, response_issues
 from ....wire.problems import Problem
 from .rows import JsonObject, array_of, parsed
@@ -79,6 +80,9 @@ class RouteOptions(BaseModel):
     @property
     def names_tasks(self) -> bool:
         return self.task is not None or self.task_field is not None
+
+    def prepare(self, settings: ScoreSettings) -> None:
+        """Take note of the settings of SCORE that the query selects."""
 
 
 class Rollouts(NamedTuple):

@@ -69,6 +69,7 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer, fast_path: FastPa
     issues += in_query(invalid)
     if issues:
         raise invalid_request(issues)
+    options.prepare(scorer.settings)
     return TrainerQuery(scorer, fast_path.with_config(scorer), options, task_options)
 
 

@@ -11,13 +11,14 @@ from typing import Any, Literal
 
 import numpy as np
 import orjson
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from ....errors import Issue
-from ....messages import THOUGHTS
-from ....rewards.registry import REWARD_TASKS, REWARDS
+from ....messages import REASONING_NAMES, THOUGHTS
+from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT, NULL, json_text, members
+from ....settings import ScoreSettings
 from ....wire.json_codec import RequestLimits
 from ....wire.media_types import Body, decompress
 from ....wire.problems import Problem, invalid_request
@@ -46,7 +47,7 @@ BAD_REFERENCE = "assay:bad_reference"
 
 MASK = ("mask_sample", "failure_kind", "failure_reason", "instance_config")
 
-RESERVED = frozenset({"reward", *MASK})
+RESERVED = frozenset({"reward", "reward_components", *MASK})
 RESERVED_PREFIXES = ("score_", "_")
 """Fields of a row with these names are not echoed: they are the reply's own, or Gym's, and may be from an old reply."""
 
@@ -61,6 +62,10 @@ MAX_FIELD_LENGTH = 1_024
 """Limits of the echoed fields: their number, and the characters of a name or a text."""
 
 
+PARTS = ("order", "content")
+"""The terms of SCORE that are rewards of their own in GDPO."""
+
+
 class NemoGymOptions(RouteOptions):
     """Where to find the reference, and how to answer for an invalid one."""
 
@@ -72,6 +77,38 @@ class NemoGymOptions(RouteOptions):
         description="How to answer for a missing or invalid reference: with an error (422), or with `mask_sample`, "
         "which makes NeMo Gym 0.7 and NeMo RL skip the row. Do not mask for clients that read only `reward`.",
     )
+
+    reward_components: bool = Field(
+        False,
+        description="Whether replies have `reward_components`, which sum to the reward exactly, for GDPO in NeMo RL: "
+        "SCORE's `order` and `content` where it is scale times their sum, else the whole reward as `reward`.",
+    )
+    _parts: tuple[str, ...] = PrivateAttr(())
+
+    def prepare(self, settings: ScoreSettings) -> None:
+        """Choose the names of the components, which are the same in every reply to this query."""
+        is_sum = (settings.semantics, settings.total, settings.use_order) == ("sum", "product", True)
+        if self.reward_components:
+            parts = PARTS if is_sum and settings.reward_scale != "shift" and self.task in (None, SCORE) else ()
+            self._parts = (*parts, "reward") if self.task_field is not None or not parts else parts
+
+    def components(self, scores: Scores) -> dict[str, Any]:
+        """Return the member of a reply with the components of one response; empty unless the query asks for it."""
+        reward, parts = scores.rewards.item(), dict.fromkeys(self._parts, 0.0)
+        if not parts:
+            return {}
+        if PARTS[0] in parts and scores.task_codes[0] == 0:
+            order, semantics = (scores.components[name].item() for name in ("order", "semantics"))
+            share = reward * (order / semantics) if semantics else 0.0
+            # The larger of the two is at least half the reward, so that the second difference is exact, and their sum.
+            parts["content"] = reward - share
+            parts["order"] = reward - parts["content"]
+        elif "reward" in parts:
+            parts["reward"] = reward
+        else:
+            detail = "a label names another task: `task_field` says where, so that all replies have the same components"
+            raise invalid_request([Issue("query.reward_components", "conflict", detail)])
+        return {"reward_components": parts}
 
     @property
     def reference_path(self) -> str:  # type: ignore[override]
@@ -99,7 +136,7 @@ class NemoGym(Dialect):
         return Rollouts(orjson.dumps(["".join(texts)]), RESPONSE, array_of(label))
 
     def encode(self, scores: Scores, request: JsonObject, options: NemoGymOptions, every_task: bool) -> bytes:
-        return echoed(request, finite_json(numbers_of_one(scores, every_task)))
+        return echoed(request, finite_json(numbers_of_one(scores, every_task) | options.components(scores)))
 
     def masked(self, issues: Sequence[Issue], request: JsonObject, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
@@ -110,7 +147,8 @@ class NemoGym(Dialect):
         mask = dict(zip(MASK, (True, BAD_REFERENCE, reason, {"mask_sample": True}), strict=True))
         names = TASK_NUMBERS if options.names_tasks else NUMBERS
         numbers = {"reward": 0.0, **dict.fromkeys(names, 0.0), **dict.fromkeys(IDENTIFIERS, -1.0)}
-        return echoed(request, orjson.dumps(numbers | mask))
+        parts = {"reward_components": dict.fromkeys(options._parts, 0.0)} if options._parts else {}
+        return echoed(request, orjson.dumps(numbers | parts | mask))
 
 
 def echoed(request: JsonObject, reply: bytes) -> bytes:
@@ -167,6 +205,21 @@ class OutputReader:
                     yield from ("<think>", thoughts, "</think>")
                 elif kind in ("message", None) and role in ("assistant", None):
                     yield from self._parts(fields[2], f"{path}.content", "output_text")
+
+    def last_reply(self, messages: Any, path: str) -> str:
+        """Return the text of the assistant's last chat message; without one that is an issue, not an empty text."""
+        replies = []
+        for message_path, message in self._items(messages, path, "must be an array of chat messages"):
+            fields = self._members(message, message_path, "role", "content", *REASONING_NAMES)
+            if fields and json_text(fields[0]) == "assistant":
+                replies.append((message_path, fields))
+        if not replies:
+            self._issues.append(Issue(path, "missing_field", "must have a message of the assistant"))
+            return ""
+        message_path, (_, content, *thoughts) = replies[-1]
+        text = "".join(self._parts(content, f"{message_path}.content", "text"))
+        thought = next(filter(None, map(json_text, thoughts)), "")
+        return f"<think>{thought}</think>{text}" if thought and "<think>" not in text else text
 
     def _parts(self, content: Any, path: str, kind: str) -> Iterator[str]:
         if content in (ABSENT, NULL, None):

@@ -1,0 +1,45 @@
+"""/compat/eval-protocol: a reward function of eval-protocol (Fireworks), as its generic server answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import orjson
+
+from ....errors import Issue
+from ....rewards.scores import Scores
+from .dialects import Dialect, Rollouts, RouteOptions, finite_json, numbers_of_one
+from .nemo_gym import MAX_PARSED_BYTES, OutputReader
+from .rows import JsonObject, array_of, parsed
+
+
+class EvalProtocolOptions(RouteOptions):
+    """Query options of the route for eval-protocol."""
+
+    reference_path: ClassVar[str] = "ground_truth"
+
+
+class EvalProtocol(Dialect):
+    """POST /compat/eval-protocol/evaluate: chat messages, of which the assistant's last one is scored."""
+
+    options = EvalProtocolOptions
+    fields = ("messages",)
+    missing_reference = "the row's reference"
+
+    def label(self, options: EvalProtocolOptions) -> list[str]:
+        return [options.reference_path]
+
+    def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
+        messages = request["messages"]
+        value = parsed(messages) if len(messages) <= MAX_PARSED_BYTES else messages
+        text = OutputReader(issues).last_reply(value, "messages") if messages else ""
+        return Rollouts(orjson.dumps([text]), "messages", array_of(label))
+
+    def encode(self, scores: Scores, request: JsonObject, options: EvalProtocolOptions, every_task: bool) -> bytes:
+        numbers = numbers_of_one(scores, every_task)
+        score, reason = numbers.pop("reward"), str(scores.reasons[0])
+        metrics: dict[str, dict[str, Any]] = {
+            name: {"score": value, "is_score_valid": True, "reason": reason} for name, value in numbers.items()
+        }
+        result = {"score": score, "is_score_valid": True, "reason": reason, "metrics": metrics}
+        return finite_json(result | {"step_outputs": [{"step_index": 0, "base_reward": score}]})

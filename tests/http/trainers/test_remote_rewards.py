@@ -1,0 +1,187 @@
+"""What ROLL and eval-protocol send, what miles and vime send to slime's route, and NeMo RL's reward components."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import httpx
+import pytest
+
+from assay import Scorer
+from tests.cases.writing import told
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
+from tests.http.trainers.trainer_bytes import GYM, ROLLOUTS, SLIME, Rollout, body_of, expected_of
+from tests.servers import serving
+
+SUBMIT, RESULT, EVALUATE = "/compat/roll/submit", "/compat/roll/result", "/compat/eval-protocol/evaluate"
+KEY = "swordfish-swordfish"
+
+
+def sample(chance: random.Random) -> Rollout:
+    """Return some of the reference's steps in another order, with other amounts."""
+    actions = ("add", "spin", "wash", "incubate", "elute", "store")
+    steps = [
+        {"action": name, "objects": ["tube", f"{name} buffer"], "parameters": [f"{k} ml"]}
+        for k, name in enumerate(actions)
+    ]
+    written = [
+        step | {"parameters": [f"{chance.randint(0, 2)} ml"]} for step in chance.sample(steps, chance.randint(2, 6))
+    ]
+    return Rollout(
+        told(sorted(written, key=lambda step: actions.index(step["action"]) + chance.randint(0, 2))), {"steps": steps}
+    )
+
+
+SIXTY = [*ROLLOUTS, *map(sample, map(random.Random, range(52)))]
+
+
+def roll(response: object, reference: object) -> dict[str, object]:
+    """Return what `RewardSystemHandler.submit_task` sends."""
+    ids = {"project_id": "p", "experiment_id": "e", "global_step": 0, "data_id": "1", "rollout_id": "1-0"}
+    further = {"priority": 1, "prompt": "How?", "reward_manager": [{"plugin_name": "x"}], "timeout": 300}
+    return {**ids, **further, "response": response, "reward_info": {"ground_truth": reference}}
+
+
+def roll_result(client: httpx.Client, request_id: str, **options: object) -> httpx.Response:
+    return client.request("GET", RESULT, json={"reward_request_id": request_id}, **options)  # type: ignore[arg-type]
+
+
+def evaluation(response: object, reference: object) -> dict[str, object]:
+    messages = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": response}]
+    return {"messages": messages, "ground_truth": reference, "kwargs": {}}
+
+
+def test_sixty_rewards(client):
+    """As ROLL and eval-protocol read them, as miles and vime do (a bare number, or `reward`), with or without slash."""
+    expected_rows = expected_of(SIXTY)
+    assert len({expected["reward"] for expected in expected_rows}) > 20
+    for k, (rollout, expected) in enumerate(zip(SIXTY, expected_rows, strict=True)):
+        slash, reward = "/" * (k % 2), expected.pop("reward")
+        reply = client.post(SUBMIT + slash, json=roll(*rollout)).json()
+        assert reply["errcode"] == 0
+        result = roll_result(client, reply["reward_request_id"]).json()
+        dimensions = {name: value["score"] for name, value in result["dimention_reward_score"].items()}
+        assert (result["errcode"], result["reward_score"], dimensions) == (0, reward, expected)
+        result = client.post(EVALUATE + slash, json=evaluation(*rollout)).json()
+        assert (result["score"], result["is_score_valid"]) == (reward, True)
+        assert {name: metric["score"] for name, metric in result["metrics"].items()} == expected
+        assert result["step_outputs"] == [{"step_index": 0, "base_reward": reward}]
+        sample = {"prompt": [{"role": "user", "content": "How?"}], "response": rollout[0], "label": rollout[1]}
+        assert client.post(SLIME + slash, json=sample).json()["reward"] == reward
+        assert client.post(f"{SLIME}{slash}?format=float", json=sample).json() == reward
+
+
+@pytest.mark.parametrize(
+    ("path", "make", "place"),
+    [(SUBMIT, roll, "reward_info.ground_truth"), (EVALUATE, evaluation, "ground_truth"), (SLIME, None, "label")],
+)
+def test_a_wrong_reference_is_an_error(client, path, make, place):
+    make = make or (lambda *rollout: body_of(SLIME, *rollout))
+    for reference, reason in (("no step", "bad_step_line"), (None, "wrong_type"), (7, "wrong_type")):
+        document = problem_of(client.post(path, json=make(PERFECT, reference)), 422)
+        assert errors_of(document) == [(place, reason)]
+
+
+def test_malformed_requests(client):
+    for path, body, errors in (
+        (SUBMIT, {"response": "x"}, [("reward_info.ground_truth", "missing_field")]),
+        (SUBMIT, {"reward_info": {"ground_truth": REFERENCE}}, [("response", "missing_field")]),
+        (EVALUATE, {"messages": [], "ground_truth": REFERENCE}, [("messages", "missing_field")]),
+        (EVALUATE, {"messages": 7, "ground_truth": REFERENCE}, [("messages", "wrong_type"), ("messages", None)]),
+        (EVALUATE, evaluation(7, REFERENCE), [("messages[1].content", "wrong_type")]),
+        (EVALUATE, {"messages": evaluation(PERFECT, 0)["messages"]}, [("ground_truth", "missing_field")]),
+    ):
+        found = errors_of(problem_of(client.post(path, json=body), 422))
+        assert [(place, reason) for place, reason in found] == [
+            (place, reason or "missing_field") for place, reason in errors
+        ]
+
+
+def test_thoughts_beside_the_text_are_put_back(client):
+    thought, text = PERFECT.removeprefix("<think>").split("</think>")
+    for content in (text, [{"type": "text", "text": text}]):
+        body = evaluation(content, REFERENCE)
+        body["messages"][1]["reasoning_content"] = thought  # type: ignore[index]
+        assert client.post(EVALUATE, json=body).json()["score"] == 1.0
+
+
+def test_a_damaged_id_is_no_reward(client):
+    request_id = client.post(SUBMIT, json=roll(PERFECT, REFERENCE)).json()["reward_request_id"]
+    data = bytearray(base64.urlsafe_b64decode(request_id))
+    changed = base64.urlsafe_b64encode(data.replace(b'"reward":1.0', b'"reward":9.0')).decode()
+    for wrong in (changed, request_id[:-4], request_id + "AAAA", "", "é", "AAAA", f" {request_id}"):
+        assert errors_of(problem_of(roll_result(client, wrong), 422)) == [("reward_request_id", "invalid_request_id")]
+    for k in range(0, len(data), 7):
+        flipped = bytes(data[:k]) + bytes([data[k] ^ 1]) + bytes(data[k + 1 :])
+        assert roll_result(client, base64.urlsafe_b64encode(flipped).decode()).status_code == 422
+    problem_of(client.get(RESULT), 400)
+    assert errors_of(problem_of(client.request("GET", RESULT, json={}), 422)) == [
+        ("reward_request_id", "missing_field")
+    ]
+    problem_of(roll_result(client, "x" * 20_000), 413)
+
+
+def test_keys_in_the_headers_of_roll_and_eval_protocol():
+    with serving(api_keys=[KEY]) as client:
+        for headers, status in (
+            ({}, 401),
+            ({"XRL-Authorization": f"Bearer {KEY}"}, 200),
+            ({"X-Api-Key": KEY}, 200),
+            ({"X-Api-Key": f"Bearer {KEY}"}, 401),
+            ({"XRL-Authorization": KEY}, 401),
+            ({"X-Api-Key": ""}, 401),
+            ({"Authorization": "Bearer wrong", "X-Api-Key": KEY}, 401),
+        ):
+            for path, make in ((SUBMIT, roll), (EVALUATE, evaluation)):
+                assert client.post(path, json=make(PERFECT, REFERENCE), headers=headers).status_code == status
+            assert roll_result(client, "x", headers=headers).status_code == (422 if status == 200 else 401)
+
+
+def components_of(client: httpx.Client, query: str, body: dict[str, object]) -> dict[str, float]:
+    document = client.post(f"{GYM}?reward_components=true{query}", json=body).json()
+    assert sum(document["reward_components"].values()) == document["reward"]
+    return dict(document["reward_components"])
+
+
+@pytest.mark.parametrize("query", ["", "&reward_scale=raw&order=lcs", "&quantity_error_factor=0.3"])
+def test_components_sum_to_the_reward(client, query):
+    """In the order of the reply, as NeMo RL adds them; and each is its term of SCORE."""
+    settings = {name: value for name, _, value in (part.partition("=") for part in query.split("&") if part)}
+    scorer = Scorer(**{name: float(value) if value[0] == "0" else value for name, value in settings.items()})
+    for response, reference in SIXTY:
+        parts = components_of(client, query, body_of(GYM, response, reference))
+        assert list(parts) == ["order", "content"]
+        scores = scorer.score([response], [reference])
+        terms = {name: scores.components[name][0] for name in ("scale", *parts, "semantics", "score")}
+        per_score = scores.rewards[0] / terms["score"] if terms["score"] else 0.0
+        for name, part in parts.items():
+            share = terms["score"] * terms[name] / terms["semantics"] if terms["semantics"] else 0.0
+            assert part == pytest.approx(share * per_score, abs=1e-15)
+
+
+def test_one_component_where_score_is_no_sum(client):
+    body = body_of(GYM, SWAPPED, STEPS)
+    for query in ("&semantics=product", "&total=sum", "&use_order=false", "&reward_scale=shift"):
+        assert list(components_of(client, query, body)) == ["reward"]
+    assert list(components_of(client, "&task_field=task", body)) == ["order", "content", "reward"]
+    other = body_of(GYM, "[ANSWER_START]2 h & 90[ANSWER_END]", {"answer": "2 h"})
+    assert components_of(client, "&task=bioprobench.pqa", other).keys() == {"reward"}
+    mixed = components_of(client, "&task_field=task", other | {"task": "bioprobench.pqa"})
+    assert (mixed["order"], mixed["content"]) == (0.0, 0.0)
+    assert "reward_components" not in client.post(GYM, json=body).json()
+    query = f"{GYM}?reward_components=true&on_bad_reference=mask"
+    masked = client.post(query, json=body | {"reference": None}).json()
+    assert masked["reward_components"] == {"order": 0.0, "content": 0.0}
+    labelled = body | {"reference": {"task": "bioprobench.pqa", "reference": "2 h"}}
+    document = problem_of(client.post(f"{GYM}?reward_components=true", json=labelled), 422)
+    assert errors_of(document) == [("query.reward_components", "conflict")]
+
+
+def test_the_sum_is_exact_for_any_values():
+    chance = random.Random(7)
+    for _ in range(100_000):
+        reward = chance.random() * 10.0 ** chance.randint(-300, 2)
+        share = reward * chance.random() ** chance.randint(0, 9)
+        content = reward - share
+        assert (reward - content) + content == reward
