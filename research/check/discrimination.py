@@ -17,6 +17,7 @@ import numpy as np
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tables.table import Cell, Row, Table
+from ...service.wording import plural
 from .changes import DESTROYING, HARMLESS, Answer, Step, answer_in, kind_of_error
 from .gold import Option
 from .policies import DOSE, RATIO
@@ -30,7 +31,9 @@ Z = 1.959964  # of a two-sided interval of 95 %
 
 NUMBERING = re.compile(r"(?:step\s+)?[0-9]+(?:\.[0-9]+)*[.):]?\s+", re.IGNORECASE)
 BETWEEN = re.compile(
-    r"[,;:.()]|\b(?:a|an|and|at|by|for|from|in|into|of|on|onto|or|per|the|then|to|until|using|with)\b", re.IGNORECASE
+    r"[,;:.](?=\s|$)|[()]|"
+    r"\b(?:a|an|and|at|by|for|from|in|into|of|on|onto|or|per|the|then|to|until|using|with)\b",
+    re.IGNORECASE,
 )
 """What separates the objects of a sentence, once its doses are taken out."""
 
@@ -81,7 +84,7 @@ def step_of(sentence: object) -> Step | None:
     if not any(map(str.isalnum, action)):
         return None
     parameters = [dose[0].strip() for pattern in (DOSE, RATIO) for dose in pattern.finditer(others)]
-    pieces = BETWEEN.split(RATIO.sub(",", DOSE.sub(",", others)))
+    pieces = BETWEEN.split(RATIO.sub(", ", DOSE.sub(", ", others)))
     objects = [piece.strip() for piece in pieces if any(map(str.isalnum, piece))]
     return Step(action.strip(",.:;").lower(), tuple(objects), tuple(parameters), prose)
 
@@ -196,9 +199,11 @@ class Discrimination:
         """Yield the table of kinds for a terminal: the configuration at hand, the paper's rules and all options."""
         shown = [k for k, name in enumerate(self.names) if name in ("configured", "paper", "all")]
         head = ["%", "records", *(self.titles[k] for k in shown)]
-        note = f"%: how often the right answer earns more, with intervals of 95 %; of {OTHER_WORDS}, it should be 0."
+        notes = [f"%: how often the right answer earns more, with intervals of 95 %; of {OTHER_WORDS}, it should be 0."]
+        if self.without_pairs:
+            notes.append(f"{plural(self.without_pairs, 'row')} without a right and a wrong answer.")
         rows: list[Row] = [[told.kind, told.records, *(str(told.more[k]) for k in shown)] for told in self.kinds()]
-        yield Table(head, rows, title="Right answers beside wrong ones", notes=[note])
+        yield Table(head, rows, title="Right answers beside wrong ones", notes=notes)
         rows = [
             [told.kind, told.records, *(str(told.more_in_other_words[k]) for k in shown)]
             for told in self.kinds()
@@ -212,7 +217,11 @@ class Discrimination:
             [told.kind, told.title, told.records, *map(self._cell, told.more, told.costs)] for told in self.changes()
         ]
         note = "How often the right answer earns more, in percent, and in parentheses what the change costs on average."
-        return Table(["kind", "change", "records", *self.titles], rows, notes=[note], wide=True)
+        heads = ["kind", "change", "records", *self.titles]
+        return Table(heads, rows, left=2, groups=1, title="By change", notes=[note])
+
+    def page_tables(self) -> list[Table]:
+        return [*self.tables(), self.table_of_changes()]
 
     @staticmethod
     def _cell(share: Share, cost: float) -> Cell:
