@@ -167,15 +167,15 @@ async def outcome_of(
     n = len(batch[0])
     rows, scores = await score_tolerantly(client, batch, tolerant)
     groups = groups_of(n, prompts)
-    of_rows = groups and [groups[k] for k in rows]
+    of_rows, responses = groups and [groups[k] for k in rows], [batch[0][k] for k in rows]
     if log_metric is not None:
-        means = {} if scores is None else batch_means(scores, of_rows)
+        means = {} if scores is None else batch_means(scores, of_rows, responses)
         if not names_may_differ(log_metric):
             means = {name: means.get(name, nan) for name in mean_names(is_mixed=batch[3] is not None)}
         for name, mean in chosen_means(means).items():
             log_metric(name, mean)
     elif scores is not None:  # an older version of TRL
-        log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
+        log_means(lambda: batch_means(scores, of_rows, responses), step_of(columns.get("trainer_state")))
     if log_extra is not None:
         log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
     return ComponentScores(n, rows, scores)

@@ -138,7 +138,7 @@ def compute_score_batch(
         columns = ("components", "steps") if kwargs.get("steps") else ("components",)
         scores = completed(score_rows(client, texts, references, records, rows, tasks, columns))
         prompts = [(records and records[k], references[k]) for k in rows]
-        log_means(lambda: batch_means(scores, groups_of(len(rows), prompts)))
+        log_means(lambda: batch_means(scores, groups_of(len(rows), prompts), [texts[k] for k in rows]))
         results = {row: result_of(score, sources) for row, score in zip(rows, scores.rows(), strict=True)}
     for k in set(range(n)) - results.keys():
         results[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs, sources)

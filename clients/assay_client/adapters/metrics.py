@@ -84,14 +84,17 @@ def mean_names(is_mixed: bool) -> tuple[str, ...]:
     if is_mixed:
         names += [f"{name}_{task}" for task in REWARD_TASKS for name in ("share", "reward", "readable", "passed")]
     components = TASK_COMPONENTS if is_mixed else COMPONENTS
-    return tuple(f"score/{name}" for name in (*components, *names, "group_std", "groups_without_spread"))
+    return tuple(f"score/{name}" for name in (*components, *names, "cut_off", "group_std", "groups_without_spread"))
 
 
-def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dict[str, float]:
+def batch_means(
+    scores: Scores, groups: Sequence[Hashable] | None = None, responses: Sequence[str] | None = None
+) -> dict[str, float]:
     """Return the means of a batch by name, without means that have no sample; empty for an empty batch.
 
     They are the mean of each component over the responses of tasks that have it; the shares of responses that are
-    readable, that pass, and that have each of SCORE's frequent reasons; for each task, if the request named tasks, its
+    readable, that pass, and that have each of SCORE's frequent reasons; if the responses are passed, the share of those
+    to SCORE that are cut off; for each task, if the request named tasks, its
     share of the responses, their mean reward, and the shares that are readable and pass; and, for `groups` with two
     responses or more, the mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
     """
@@ -112,12 +115,20 @@ def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dic
     if SCORE in rows:
         reasons = [scores.reasons[k] for k in rows[SCORE]]
         means |= {f"score/reason_{name}": reasons.count(name) / len(reasons) for name in FREQUENT_REASONS}
+        if responses is not None:
+            cut_off = [is_cut_off(scores.reasons[k], responses[k]) for k in rows[SCORE]]
+            means["score/cut_off"] = sum(cut_off) / len(cut_off)
     if TASK_COMPONENTS[-1] in components or rows.keys() != {SCORE}:
         for task, members in rows.items():
             means[f"score/share_{task}"] = len(members) / n
             for name, column in (("reward", scores.rewards), ("readable", readable), ("passed", passed)):
                 means[f"score/{name}_{task}"] = mean_at(column, members)
     return means | (spread_means(scores.rewards, groups) if groups is not None else {})
+
+
+def is_cut_off(reason: str, response: str) -> bool:
+    """Return whether a response is too long, or begins sections and stops before the last end tag."""
+    return reason == "too_long" or (reason == "missing_sections" and "<key>" in response and "</note>" not in response)
 
 
 def groups_of(n: int, *candidates: Any) -> list[str] | None:
