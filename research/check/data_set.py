@@ -26,6 +26,7 @@ from ...service.settings import ScoreSettings
 from ...service.tasks.scirecipe_records import actions_of, library_of, violations
 from ...service.tasks.thoth import key_block
 from ...service.wording import first_n, fixed, format_number, in_this_shell, plural
+from .discrimination import Discrimination
 from .gold import ALL, NO_ANSWER, PAPER, GoldAnswers, GoldPrompts, Option, options_of
 from .near_duplicates import DuplicatePair, NearDuplicates
 from .policies import Earned, Earnings
@@ -212,7 +213,14 @@ def on_gold_rewards(gold: GoldAnswers, gold_mean: float, beating: Sequence[Earne
 class DataSet:
     """Collects what `assay check` reports; `similarity` is None without several splits."""
 
-    def __init__(self, scorer: Scorer, rules: RecordRules, sources: Sequence[str], similarity: float | None) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        rules: RecordRules,
+        sources: Sequence[str],
+        similarity: float | None,
+        discriminates: bool = False,
+    ) -> None:
         self.scorer, self.rules, self.sources = scorer, rules, sources
         self.counts = {"checked": 0, "error": 0, "warning": 0}
         self.reasons: Counter[tuple[str, str]] = Counter()
@@ -225,6 +233,7 @@ class DataSet:
         scorers = {option.name: scorer.with_overrides(option.overrides).columns for option in self.options}
         self._empty = Batch(configurations={"config": scorer.columns} | scorers)
         self._earnings = Earnings(scorer, self.options)
+        self.discrimination = Discrimination(scorer, self.options) if discriminates else None
         self._prompts = GoldPrompts()
         self._duplicates: NearDuplicates | None = None
         if similarity is not None:
@@ -237,6 +246,8 @@ class DataSet:
     def add(self, rows: Sequence[CheckedRow]) -> Iterator[RowFinding]:
         self.counts["checked"] += len(rows)
         rows = list(each_alternative(rows))
+        if self.discrimination is not None:
+            self.discrimination.add(row for row in rows if row.rollout.fault is None)
         of_score = [row for row in rows if row.rollout.task == SCORE]
         scores = score_rollouts(score, self._empty, [row.rollout for row in of_score])
         valid = [row for row in of_score if row.rollout.fault is None]
@@ -348,5 +359,6 @@ class DataSet:
                 [[place.document() for place in places] for places in rows] for rows in self.contradictions
             ],
             "near_duplicates": duplicates,
+            "discrimination": None if self.discrimination is None else self.discrimination.document(),
             "findings": [finding.document() for finding in findings],
         }

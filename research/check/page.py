@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...service.records.files.opening import source_title
 from ...service.records.rows.rows import RowPlace
 from ...service.tables.page import render
-from ...service.tables.table import Cell, Row, Table
+from ...service.tables.table import Cell, Row, Table, with_notes
 from ...service.wording import first_n, fixed, format_number, plural, share
 from ..reports.inference import NO_ERROR
 from .data_set import DataSet
@@ -78,6 +78,8 @@ def terminal_parts(data: DataSet) -> Iterator[str | Table]:
         for table in (policies_table(data), options_table(data)):
             yield table
             yield from (*table.notes, "")
+    if data.discrimination is not None:
+        yield from with_notes(data.discrimination.tables())
     for advice in data.advice():
         yield f"{'' if advice.good else 'warning: '}{advice.text}"
     if data.no_duplicates:
@@ -104,6 +106,7 @@ def page(data: DataSet, command: str) -> str:
         words=Table(["word", "answers", "first"], words, title="Words that the prose leaves out"),
         policies=policies_table(data),
         options=options_table(data),
+        discrimination=[] if data.discrimination is None else data.discrimination.page_tables(),
         constructions=Table(
             [], [(policy.title, policy.construction) for policy in POLICIES], title="Policies", wide=True
         ),

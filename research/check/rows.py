@@ -162,7 +162,9 @@ def checked_row(source: SourceFile, raw: Record, tasks: RowTasks, fields: FieldN
     task, fault = tasks.named_by(record)
     if task != SCORE or fault is not None:
         rollout.task, row.record = task, None
-        rollout.fault = fault or tasks.reference_of(task_named(task), record, field)[1]
+        rollout.fault = fault
+        if fault is None:
+            rollout.reference, rollout.fault = tasks.reference_of(task_named(task), record, field)
         return row
     row.prompt, row.question = prompt_in(unfolded(record), fields.prompt)
     answer = answer_of(record)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     fields=field_options(
         *("reference", "prompt", "split", "task"),
         response="Name of the response in a row: also check that it uses only actions of the row's library.",
-        group="With --rollouts, the field by which rows are grouped  [default: equal references]",
+        group="Field by which rows are grouped, with --rollouts  [default: equal references]",
     ),
     folder_fields={"task": "task", "split": "split"},
     references=True,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         "assay check train.jsonl --html report.html",
         "assay check train.jsonl test.jsonl --min-coverage 0.85",
         "assay check train.parquet --reference-field answer --split-field split",
+        "assay check train.jsonl --discriminates",
         "assay check --rollouts dumps/*.jsonl --layout verl",
     ),
 )
@@ -50,6 +51,11 @@ if TYPE_CHECKING:
 )
 @similarity_option
 @click.option(
+    "--discriminates",
+    is_flag=True,
+    help="Also compare right answers with wrong ones: gold answers with an error each, or records of bioprobench.err.",
+)
+@click.option(
     "--rollouts", "is_run", is_flag=True, help="REFERENCES are the saved rollouts of a run: show its changes."
 )
 def command(
@@ -58,6 +64,7 @@ def command(
     task_name: str,
     scirecipe: bool | None,
     similarity: float,
+    discriminates: bool,
     is_run: bool,
 ) -> None:
     """Check the data sets in REFERENCES before training ("-": standard input).
@@ -71,6 +78,8 @@ def command(
     SciRecipe; a prompt with references of different steps; and near-duplicates across splits. Then it shows how many
     gold answers pass at which min_coverage, and what trivial policies earn beside them under the configuration at hand.
 
+    With --discriminates, it also shows how often a right answer earns more than a wrong one, by kind of error.
+
     With --rollouts, it shows instead how the rollouts of a training run change from its first part to its last, in the
     order of the field `step`, or else of files and rows, and which gained most from one component.
     """
@@ -82,6 +91,8 @@ def command(
     paths = [file.path for file in rows.sources]
     if len(set(paths)) < len(paths):
         raise click.UsageError("REFERENCES names a file twice")
+    if is_run and discriminates:
+        raise click.UsageError("--rollouts and --discriminates are two checks: give one of them")
     if is_run:
         check_run(rows, documents, task_name)
         return
@@ -96,7 +107,7 @@ def command(
         raise CommandError.of(error.advice) from None
     rules = RecordRules(scirecipe, fields.reference, fields.response)
     across = similarity if fields.split is not None or len(paths) > 1 else None
-    data = DataSet(tasks.scorer, rules, paths, across)
+    data = DataSet(tasks.scorer, rules, paths, across, discriminates)
     listing = FindingListing(silent="-" in documents.values(), keep=documents["json"] is not None)
     for file in rows.sources:
         before = data.counts["checked"]

@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from statistics import mean
 from typing import Any, NamedTuple
 
 from assay import Scorer
 from assay.research.ablate.grids import GRIDS
+from assay.research.check.changes import DESTROYING, HARMLESS, Answer, Change, answer_in
 from assay.service.config import load
 from assay.service.settings import ScoreSettings
 from tests.command_line import ROOT, read_rows
 from tests.examples.parameter_pairs import DIFFERENT, EQUAL
-from tests.examples.protocol_changes import DESTROYING, HARMLESS, Change, answer_in
 
 CONFIG = ROOT / "examples" / "laboratory.toml"
 LABORATORY: dict[str, Any] = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["score"]
 REFERENCES: list[str] = [row["reference"] for row in read_rows(ROOT / "examples" / "laboratory.jsonl")]
-ANSWERS = [answer_in(reference) for reference in REFERENCES]
 PAGE = ROOT / "docs" / "reward" / "hard-to-fool.md"
+
+
+@cache
+def gold_answers() -> list[Answer]:
+    return [answer for answer in map(answer_in, REFERENCES) if answer is not None]
 
 
 class Cost(NamedTuple):
@@ -37,8 +42,8 @@ def costs(changes: Mapping[str, Change]) -> dict[str, Cost]:
 
 def cost(change: Change, **settings: Any) -> Cost:
     """Return what a change costs; `settings` are added to the configuration for laboratories."""
-    changed = [(k, change(answer)) for k, answer in enumerate(ANSWERS)]
-    changed = [(k, answer) for k, answer in changed if answer != ANSWERS[k]]
+    changed = [(k, change(answer)) for k, answer in enumerate(gold_answers())]
+    changed = [(k, answer) for k, answer in changed if answer != gold_answers()[k]]
     responses = [answer.text for _, answer in changed]
     both = Scorer().score_configs([{}, LABORATORY | settings], responses, REFERENCES, [k for k, _ in changed])
     return Cost(len(changed), *(mean((1 - scores.rewards).tolist()) for scores in both))
@@ -86,7 +91,7 @@ def test_the_configuration_is_read_and_lets_every_reference_pass() -> None:
     scores = Scorer(**LABORATORY).score(REFERENCES, REFERENCES)
     assert set(scores.reasons) == {"ok"}
     assert scores.rewards.tolist() == [1.0] * len(REFERENCES)
-    assert all(Scorer(**LABORATORY).score([a.text for a in ANSWERS], REFERENCES).rewards == 1.0)
+    assert all(Scorer(**LABORATORY).score([a.text for a in gold_answers()], REFERENCES).rewards == 1.0)
 
 
 def test_what_changes_of_a_protocol_cost() -> None:

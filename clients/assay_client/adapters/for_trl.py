@@ -121,6 +121,12 @@ score_function_recall = reward_function("function_recall")
 score_action_sequence_similarity = reward_function("action_sequence_similarity")
 score_parameter_accuracy = reward_function("parameter_accuracy")
 score_passed = reward_function(PASSED)
+score_order_part = reward_function("order_part")
+score_content_part = reward_function("content_part")
+score_order_part.__doc__ = score_content_part.__doc__ = """Return one of two rewards whose sum is `score_reward`.
+
+It has the arguments, columns and errors of `score_reward`, and shares its request for a batch.
+"""
 
 
 def score_steps(completions: Sequence[Any], **columns: Any) -> list[list[Step]]:

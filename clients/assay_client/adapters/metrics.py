@@ -35,6 +35,13 @@ METRICS = (*REASON_METRICS, "score_passed", *(f"score_{name}" for name in COMPON
 MIXED_METRICS = (*METRICS, *(f"score_{name}" for name in TASK_COMPONENTS if name not in COMPONENTS))
 """Names of the metrics in a run whose rows name their task, the same for every task."""
 
+PARTS = ("order_part", "content_part")
+"""Two rewards whose sum is the reward, for GDPO."""
+
+SUM_OF_TERMS = {"semantics:sum", "total:product"}
+IS_NO_SUM = {"use_order:false", "reward:shift"}
+"""What a signature says of settings by which the reward is a multiple of `order` + `content`, or is not."""
+
 MEANINGFUL = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
 MIN_SPREAD = 1e-9
 """Rewards of a group that differ by no more than this are equal: the rest is rounding."""
@@ -56,6 +63,20 @@ def reason_metrics(task: str, reason: str) -> dict[str, float]:
     code = reasons.index(reason) if reason in reasons else -1
     numbers = [REWARD_TASKS.index(task), code, *(reason == name for name in ("ok", *FREQUENT_REASONS))]
     return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
+
+
+def reward_parts(score: Score) -> dict[str, float]:
+    """Return PARTS of a reward, which sum to it exactly: what SCORE gives for the order and for the content of steps.
+
+    Where the reward is not a multiple of their sum, by its settings or its task, the part of the content is all of it.
+    """
+    order, settings = 0.0, score.signature.split("|")
+    is_sum = score.task == SCORE and SUM_OF_TERMS.issubset(settings) and IS_NO_SUM.isdisjoint(settings)
+    if is_sum and (semantics := score.components["semantics"]):
+        order = score.reward * (score.components["order"] / semantics)
+    # The larger of the two is at least half the reward, so that the second difference is exact, and their sum.
+    content = score.reward - order
+    return dict(zip(PARTS, (score.reward - content, content), strict=True))
 
 
 def sample_means(samples: Sequence[Mapping[str, Any]]) -> dict[str, float]:

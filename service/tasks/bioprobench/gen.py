@@ -30,6 +30,7 @@ from ..text.text_pairs import (
     LIBRARIES,
     METEOR_METRIC,
     ROUGE_METRICS,
+    TOO_LONG,
     KeywordOptions,
     TextPair,
     TextPairs,
@@ -144,6 +145,8 @@ class Gen(Task):
         columns["failed"][:] = 0.0
         columns["failed"][[failure.record for failure in failed if failure.reason in (NOT_TEXT, LIST_NOT_TEXT)]] = 1.0
         dependencies = OptionalDependencies(self, options)
+        if by_evaluator and dependencies.requested <= {*CORE, "failed"}:  # which have no limit of length
+            failed = [failure for failure in failed if failure.reason != TOO_LONG]
         texts = TextPairs(pairs, columns, dependencies, advance)
         texts.fill_nltk(options.nltk)
         texts.fill_rouge()

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from assay.research.check.policies import DOSE, RATIO, converted, limited, multiplied, reversed_ratios
-
-__all__ = ["DESTROYING", "HARMLESS", "Answer", "Change", "Step", "answer_in"]
+from ...service.explain.reading import Text, read_response
+from ...service.scoring.texts import utf8
+from .policies import DOSE, RATIO, converted, limited, multiplied, reversed_ratios
 
 
 class Step(NamedTuple):
@@ -42,13 +42,15 @@ Change = Callable[[Answer], Answer]
 """Returns the answer itself if there is nothing to change."""
 
 
-def answer_in(reference: str) -> Answer:
-    """Return the answer that a whole reference has, with the fields of its steps."""
-    key, prose = (re.findall(r"^Step \d+: (.*)$", part, re.MULTILINE) for part in reference.split("<orc>"))
+def answer_in(response: str) -> Answer | None:
+    """Return the steps of a whole answer; None without steps, or if plan and prose have different numbers of them."""
+    reading = read_response(Text(utf8(response)), think_prefilled=False)
+    if not reading.valid or not len(reading.valid) == len(reading.lines) == len(reading.prose):
+        return None
     steps = []
-    for line, text in zip(key, prose, strict=True):
-        fields = json.loads(line)
-        steps.append(Step(fields["action"], tuple(fields["objects"]), tuple(fields["parameters"]), text))
+    for line, prose in zip(reading.lines, reading.prose, strict=True):
+        objects, parameters = (tuple(phrase.text for phrase in of) for of in (line.objects, line.parameters))
+        steps.append(Step(line.action.text, objects, parameters, reading.text.part(prose.body, prose.end).strip()))
     return Answer(tuple(steps))
 
 
@@ -133,6 +135,8 @@ def listed(step: Step) -> Step:
 
 
 def doses_of_two_steps(answer: Answer) -> Answer:
+    if len(answer.steps) < 2:
+        return answer
     first, second, *others = answer.steps
     first, second = first._replace(parameters=second.parameters), second._replace(parameters=first.parameters)
     return answer._replace(steps=(listed(first), listed(second), *others))
@@ -140,7 +144,9 @@ def doses_of_two_steps(answer: Answer) -> Answer:
 
 def other_object(answer: Answer) -> Answer:
     """Put an object of the last step into the first."""
-    first, *_, last = answer.steps
+    first, last = answer.steps[0], answer.steps[-1]
+    if not first.objects or not last.objects:
+        return answer
     text, other = first.objects[0], last.objects[0]
     objects = (other, *first.objects[1:])
     changed = first._replace(objects=objects, prose=replaced(first.prose, text, other))
@@ -148,7 +154,9 @@ def other_object(answer: Answer) -> Answer:
 
 
 def swapped(prose: str, first: str, second: str) -> str:
-    """Return prose in which the places of two texts are exchanged."""
+    """Return prose in which the places of two texts are exchanged, if it has both."""
+    if replaced(prose, first, "") == prose or replaced(prose, second, "") == prose:
+        return prose
     return replaced(replaced(replaced(prose, first, "\0"), second, first), "\0", second).replace("\0", second)
 
 
@@ -156,7 +164,8 @@ def objects_swapped(step: Step) -> Step:
     if len(step.objects) < 2:
         return step
     first, second, *others = step.objects
-    return step._replace(objects=(second, first, *others), prose=swapped(step.prose, first, second))
+    prose = swapped(step.prose, first, second)
+    return step._replace(objects=(second, first, *others), prose=prose) if prose != step.prose else step
 
 
 def doses_swapped(step: Step) -> Step:
@@ -166,8 +175,8 @@ def doses_swapped(step: Step) -> Step:
 
 
 def two_steps(answer: Answer) -> Answer:
-    first, second, *others = answer.steps
-    return answer._replace(steps=(second, first, *others))
+    first_two, others = answer.steps[:2], answer.steps[2:]
+    return answer._replace(steps=(*reversed(first_two), *others))
 
 
 def without_step(answer: Answer) -> Answer:
@@ -192,7 +201,18 @@ def prose_dose(step: Step) -> Step:
 
 
 def lower(prose: str) -> str:
-    return prose[0].lower() + prose[1:]
+    return prose[:1].lower() + prose[1:]
+
+
+def kind_of_error(title: str) -> str:
+    """Return what a change is about, by the start of its title; BioProBench names the same kinds of errors."""
+    starts = {
+        ("prose: ",): "prose",
+        ("wrong advice ",): "free text",
+        ("an object ", "two objects "): "reagent",
+        ("a step ", "two steps "): "operation",
+    }
+    return next((kind for start, kind in starts.items() if title.startswith(start)), "parameter")
 
 
 def with_text(text: str) -> Change:

@@ -1,0 +1,235 @@
+"""Whether the reward tells right answers from wrong ones: pairs of answers, and how often the right one earns more.
+
+Wrong answers are gold answers with one change that destroys what they mean, or the steps with an error of BioProBench's
+ERR. Each is compared with the gold answer, and a changed one with the gold answer in other words as well.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...service.rewards.scorer import Scorer
+from ...service.rewards.scores import NO_SPREAD
+from ...service.tables.table import Cell, Row, Table
+from ...service.wording import plural
+from .changes import DESTROYING, HARMLESS, Answer, Step, answer_in, kind_of_error
+from .gold import Option
+from .policies import DOSE, RATIO
+from .rows import CheckedRow
+
+ERRORS_TASK = "bioprobench.err"
+OTHER_WORDS = "other words"
+"""The kind of changes that leave a protocol right."""
+
+Z = 1.959964  # of a two-sided interval of 95 %
+
+NUMBERING = re.compile(r"(?:step\s+)?[0-9]+(?:\.[0-9]+)*[.):]?\s+", re.IGNORECASE)
+BETWEEN = re.compile(
+    r"[,;:.](?=\s|$)|[()]|"
+    r"\b(?:a|an|and|at|by|for|from|in|into|of|on|onto|or|per|the|then|to|until|using|with)\b",
+    re.IGNORECASE,
+)
+"""What separates the objects of a sentence, once its doses are taken out."""
+
+
+class Case(NamedTuple):
+    """A right answer, the same in other words, and wrong answers, each with its kind of error and its title."""
+
+    right: str
+    other_words: Sequence[tuple[str, str]]
+    wrong: Sequence[tuple[str, str, str]]
+
+
+def case_of(row: CheckedRow) -> Case | None:
+    """Return the pairs that a row gives, None if it gives none."""
+    if row.rollout.task == ERRORS_TASK:
+        return case_of_error(row.rollout.reference)
+    gold = answer_in(row.rollout.response)
+    if gold is None:
+        return None
+    changed = [(title, change(gold)) for title, change in DESTROYING.items()]
+    wrong = [(kind_of_error(title), title, answer.text) for title, answer in changed if answer != gold]
+    same = [(title, change(gold)) for title, change in HARMLESS.items()]
+    return Case(gold.text, [(title, answer.text) for title, answer in same if answer != gold], wrong)
+
+
+def case_of_error(record: Mapping[str, Any]) -> Case | None:
+    """Return the right and the wrong step of a record of BioProBench's ERR, each between the steps around it."""
+    context = record.get("context")
+    context = context if isinstance(context, dict) else {}
+    before, after = (step_of(context.get(name)) for name in ("prior_step", "next_step"))
+    right, wrong = (step_of(record.get(name)) for name in ("corrected_text", "corrupted_text"))
+    if right is None or wrong is None or right == wrong:
+        return None
+    texts = [Answer(tuple(filter(None, (before, step, after)))).text for step in (right, wrong)]
+    kind = record.get("type")
+    return Case(texts[0], (), [(kind if isinstance(kind, str) else "error", "BioProBench's ERR", texts[1])])
+
+
+def step_of(sentence: object) -> Step | None:
+    """Return a sentence as a step: its first word is the action, its doses and ratios are the parameters, and the
+    words between them, prepositions, articles and punctuation are the objects. None without a word.
+    """
+    if not isinstance(sentence, str):
+        return None
+    prose = NUMBERING.sub("", " ".join(sentence.split()), count=1) if NUMBERING.match(sentence) else sentence
+    prose = " ".join(prose.split())
+    action, _, others = prose.partition(" ")
+    if not any(map(str.isalnum, action)):
+        return None
+    parameters = [dose[0].strip() for pattern in (DOSE, RATIO) for dose in pattern.finditer(others)]
+    pieces = BETWEEN.split(RATIO.sub(", ", DOSE.sub(", ", others)))
+    objects = [piece.strip() for piece in pieces if any(map(str.isalnum, piece))]
+    return Step(action.strip(",.:;").lower(), tuple(objects), tuple(parameters), prose)
+
+
+class Share(NamedTuple):
+    """How often the right answer earns more: a mean over records, and its interval of 95 %.
+
+    The pairs of a record are not independent, so that the interval is Wilson's of as many values as there are records.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Share:
+        n, mean = len(values), math.fsum(values) / len(values)
+        centre, spread = mean + Z * Z / (2 * n), Z * math.sqrt(mean * (1 - mean) / n + Z * Z / (4 * n * n))
+        low, high = ((centre + sign * spread) / (1 + Z * Z / n) for sign in (-1, 1))
+        return cls(mean, max(low, 0.0), min(high, 1.0))
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.0f} ({100 * self.low:.0f}–{100 * self.high:.0f})"
+
+
+class Told(NamedTuple):
+    """One kind of error, or one change of a kind; `more`, `more_in_other_words` and `costs` have a value for each
+    configuration, None without a pair.
+    """
+
+    kind: str
+    title: str
+    records: int
+    more: Sequence[Share]
+    more_in_other_words: Sequence[Share] | None
+    costs: Sequence[float]
+
+    def document(self, names: Sequence[str]) -> dict[str, Any]:
+        other = self.more_in_other_words
+        return {
+            "kind": self.kind,
+            "change": self.title,
+            "records": self.records,
+            "right_earns_more": {name: share._asdict() for name, share in zip(names, self.more, strict=True)},
+            "right_in_other_words_earns_more": other
+            and {name: share._asdict() for name, share in zip(names, other, strict=True)},
+            "mean_cost": dict(zip(names, self.costs, strict=True)),
+        }
+
+
+class Discrimination:
+    """Compares the answers of pairs under the configuration at hand and under each of the options."""
+
+    def __init__(self, scorer: Scorer, options: Sequence[Option]) -> None:
+        self._scorer, self._options = scorer, options
+        self.names = ["configured", *(option.name for option in options)]
+        self.titles = ["configured", *(option.title for option in options)]
+        self.without_pairs = 0
+        self._values: dict[tuple[str, str], list[tuple[np.ndarray, ...]]] = defaultdict(list)
+
+    def add(self, rows: Iterable[CheckedRow]) -> None:
+        """Compare the answers of rows that have been read without a fault."""
+        for row in rows:
+            case = case_of(row)
+            if case is None or not case.wrong:
+                self.without_pairs += 1
+            else:
+                self._add_case(case)
+
+    def _add_case(self, case: Case) -> None:
+        responses = [case.right, *(text for _, text in case.other_words), *(text for *_, text in case.wrong)]
+        configs = [{}, *(option.overrides for option in self._options)]
+        scores = self._scorer.score_configs(configs, responses, [case.right], [0] * len(responses))
+        rewards = np.array([of_config.rewards for of_config in scores])
+        right, others = rewards[:, :1], rewards[:, 1 : 1 + len(case.other_words)]
+        wrong = rewards[:, 1 + len(case.other_words) :]
+        costs = right - wrong
+        told = np.stack([(other[:, None] - wrong > NO_SPREAD) for other in others.T]) if others.size else None
+        kinds: dict[str, list[int]] = defaultdict(list)
+        for k, (kind, title, _) in enumerate(case.wrong):
+            kinds[kind].append(k)
+            self._keep(kind, title, costs[:, [k]], told if told is None else told[:, :, [k]])
+        for kind, chosen in kinds.items():
+            self._keep(kind, "", costs[:, chosen], told if told is None else told[:, :, chosen])
+        for title, other in zip((title for title, _ in case.other_words), others.T, strict=True):
+            self._keep(OTHER_WORDS, title, right - other[:, None], None)
+        if others.size:
+            self._keep(OTHER_WORDS, "", right - others, None)
+
+    def _keep(self, kind: str, title: str, costs: np.ndarray, told: np.ndarray | None) -> None:
+        """Keep a record's means over its pairs, float64 (configurations,) each."""
+        in_other_words = np.full(len(costs), np.nan) if told is None else told.mean(axis=(0, 2))
+        self._values[kind, title].append(((costs > NO_SPREAD).mean(axis=1), in_other_words, costs.mean(axis=1)))
+
+    def kinds(self) -> list[Told]:
+        """Return each kind of error, and last other words."""
+        kinds = [self._told(kind, title) for kind, title in self._values if not title]
+        return sorted(kinds, key=lambda told: (told.kind == OTHER_WORDS, told.kind))
+
+    def changes(self) -> list[Told]:
+        changes = [self._told(kind, title) for kind, title in self._values if title]
+        return sorted(changes, key=lambda told: (told.kind == OTHER_WORDS, told.kind))
+
+    def _told(self, kind: str, title: str) -> Told:
+        more, other, costs = (np.array(columns).T for columns in zip(*self._values[kind, title], strict=True))
+        known = ~np.isnan(other[0])
+        shares = [Share.of(column.tolist()) for column in more]
+        in_other_words = [Share.of(column[known].tolist()) for column in other] if known.any() else None
+        return Told(kind, title, more.shape[1], shares, in_other_words, costs.mean(axis=1).tolist())
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the table of kinds for a terminal: the configuration at hand, the paper's rules and all options."""
+        shown = [k for k, name in enumerate(self.names) if name in ("configured", "paper", "all")]
+        head = ["%", "records", *(self.titles[k] for k in shown)]
+        notes = [f"%: how often the right answer earns more, with intervals of 95 %; of {OTHER_WORDS}, it should be 0."]
+        if self.without_pairs:
+            notes.append(f"{plural(self.without_pairs, 'row')} without a right and a wrong answer.")
+        rows: list[Row] = [[told.kind, told.records, *(str(told.more[k]) for k in shown)] for told in self.kinds()]
+        yield Table(head, rows, title="Right answers beside wrong ones", notes=notes)
+        rows = [
+            [told.kind, told.records, *(str(told.more_in_other_words[k]) for k in shown)]
+            for told in self.kinds()
+            if told.more_in_other_words is not None
+        ]
+        if rows:
+            yield Table(head, rows, title="Right answers in other words beside wrong ones")
+
+    def table_of_changes(self) -> Table:
+        rows: list[Row] = [
+            [told.kind, told.title, told.records, *map(self._cell, told.more, told.costs)] for told in self.changes()
+        ]
+        note = "How often the right answer earns more, in percent, and in parentheses what the change costs on average."
+        heads = ["kind", "change", "records", *self.titles]
+        return Table(heads, rows, left=2, groups=1, title="By change", notes=[note])
+
+    def page_tables(self) -> list[Table]:
+        return [*self.tables(), self.table_of_changes()]
+
+    @staticmethod
+    def _cell(share: Share, cost: float) -> Cell:
+        return Cell(f"{100 * share.mean:.0f}", n=f"{cost:.3f}")
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "rows_without_pairs": self.without_pairs,
+            "kinds": [told.document(self.names) for told in self.kinds()],
+            "changes": [told.document(self.names) for told in self.changes()],
+        }
