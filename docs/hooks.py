@@ -38,6 +38,7 @@ OUTSIDE = {
     "environments/assay_lm_eval/README.md": "lm-eval.md",
     "environments/assay_nemo_gym/README.md": "nemo-gym.md",
     "environments/assay_openenv/README.md": "openenv.md",
+    "environments/assay_openreward/README.md": "openreward.md",
     "environments/assay_tinker/README.md": "tinker.md",
     "environments/assay_verifiers/README.md": "verifiers.md",
     "examples/grpo_tiny/README.md": "grpo-tiny.md",

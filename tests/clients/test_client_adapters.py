@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +47,7 @@ from assay_client.adapters.common import (
     completion_text,
     reference_of,
 )
-from assay_client.adapters.metrics import FREQUENT_REASONS, METRICS, MIXED_METRICS, metrics_of
+from assay_client.adapters.metrics import FREQUENT_REASONS, METRICS, MIXED_METRICS, PARTS, metrics_of, reward_parts
 from assay_client.tasks import OWN_COMPONENTS
 from assay_client.verl_components import step_means
 from tests.cases.mixed import OPTIONS, ROWS
@@ -416,6 +417,49 @@ def test_all_functions_share_one_request(call: Callable[..., Any], service: Faul
     assert len(service.requests) == 4, "an equal batch is scored again"
     call("format", texts, reference=["other"] * 8)
     assert len(service.requests) == 5, "a batch with other references is another one"
+
+
+@pytest.mark.parametrize(
+    ("config", "is_sum"),
+    [
+        ({}, True),
+        ({"order": "lcs", "reward_scale": "double"}, True),
+        *[({name: value}, False) for name, value in (("semantics", "product"), ("total", "sum"), ("use_order", False))],
+        ({"reward_scale": "shift"}, False),
+    ],
+)
+def test_two_parts_sum_to_the_reward(
+    config: dict[str, Any], is_sum: bool, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In TRL, also beside other tasks, and in verl; where SCORE is no sum of them, one has all of it."""
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS | config))
+    columns = {"reference": [row.reference_text for row in ROWS], "task": [row.task for row in ROWS]}
+    orders, contents, rewards = (
+        trl_component(name, [row.response for row in ROWS], **columns) for name in (*PARTS, REWARD)
+    )
+    assert [order + content for order, content in zip(orders, contents, strict=True)] == rewards  # type: ignore[operator]
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(config))
+    samples = for_verl.compute_score_batch(["d"] * len(TEXTS), TEXTS, [REFERENCE] * len(TEXTS), parts=True)
+    assert samples[0] == for_verl_sync.compute_score("d", TEXTS[0], REFERENCE, parts=True)
+    for sample in samples:
+        assert sample["score_order_part"] + sample["score_content_part"] == sample["score"]
+    whole = samples[0]
+    assert whole["score_order_part"] == pytest.approx(
+        whole["score"] * whole["score_order"] / whole["score_semantics"] * is_sum
+    )
+    assert whole["score_order_part"] > 0 or not is_sum
+    assert "score_order_part" not in for_verl_sync.compute_score("d", TEXTS[0], REFERENCE)
+
+
+def test_the_sum_of_two_parts_is_exact_for_any_values() -> None:
+    chance = random.Random(7)
+    for _ in range(20_000):
+        reward = chance.random() * 10.0 ** chance.randint(-300, 2)
+        order = chance.random() ** chance.randint(0, 9)
+        components = {"order": order, "semantics": order + chance.random()}
+        parts = reward_parts(Score(reward, "ok", components, "", "SCORE|semantics:sum|total:product|reward:unit"))
+        assert sum(parts.values()) == reward
+        assert parts["order_part"] == pytest.approx(reward * order / components["semantics"], abs=1e-15 * reward)
 
 
 def test_a_row_without_a_score_has_none_of_any_function(service: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ print(*vars(module))
 """
 ENTRIES = {
     "for_areal": "reward_fn",
+    "for_messages": "evaluate_messages",
     "for_easyr1": "compute_score",
     "for_ms_swift": "AssayReward",
     "for_openrlhf": "reward_func",

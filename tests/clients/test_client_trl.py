@@ -64,7 +64,7 @@ def test_a_batch(function: Function, at: str, monkeypatch: pytest.MonkeyPatch) -
     columns = {"reference": [REFERENCE] * 3, "other": [1, 2, 3], "log_metric": metrics.__setitem__}
     assert rewards(function, TEXTS, **columns) == pytest.approx(EXPECTED)
     shares = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]
-    spread = ["group_std", "groups_without_spread"]
+    spread = ["cut_off", "group_std", "groups_without_spread"]
     assert metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares, *spread)}
     assert metrics["score/readable"] == pytest.approx(2 / 3)
     assert metrics["score/group_std"] == pytest.approx(stdev(EXPECTED))

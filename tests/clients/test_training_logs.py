@@ -91,6 +91,15 @@ def test_means_of_a_batch() -> None:
     assert batch_means(rows_of(), []) == {}
 
 
+def test_responses_that_are_cut_off() -> None:
+    """As `assay check --rollouts` counts them, of SCORE's alone."""
+    reasons = ("missing_sections", "missing_sections", "missing_sections", "too_long", "ok")
+    texts = ["<think>a</think><key>1. {", "<key>1. x</key><note>a</note>", "no tags", "x", "<key>"]
+    scores = rows_of(*((0.0, reason, "") for reason in reasons), (0.0, "no_markers", ORD))
+    assert batch_means(scores, responses=[*texts, "<key>"])["score/cut_off"] == 0.4
+    assert "score/cut_off" not in batch_means(rows_of((0.0, "no_markers", ORD)), responses=["<key>"])
+
+
 def test_means_of_several_tasks_are_those_of_the_rows_that_have_them() -> None:
     scores = rows_of((0.5, "ok", "score"), (1.0, "ok", ORD), (0.0, "no_markers", ORD), (0.2, "no_steps", "score"))
     means = batch_means(scores)
@@ -190,6 +199,7 @@ def test_slime_logs_a_rollout(logger: Logger) -> None:
     assert not logger.logged
     score(sample("y", 2), sample("z", 3))
     assert [means["score/groups_without_spread"] for _, means, _ in logger.logged] == [0.5] * 2
+    assert [means["score/cut_off"] for _, means, _ in logger.logged] == [0.0] * 2
     assert len(for_slime._rollout) == 1
 
 

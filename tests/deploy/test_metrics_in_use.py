@@ -36,7 +36,9 @@ DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*"
 OBSERVE = (ROOT / "docs" / "observe.md").read_text(encoding="utf-8")
 ALERTS = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
 DASHBOARD = json.loads((DEPLOY / "grafana" / "assay.json").read_text(encoding="utf-8"))
-RULES = [rule for group in read("prometheus/alerts.yml")["groups"] for rule in group["rules"]]
+ALL_RULES = [rule for group in read("prometheus/alerts.yml")["groups"] for rule in group["rules"]]
+RULES = [rule for rule in ALL_RULES if "alert" in rule]
+RECORDED = {rule["record"]: rule["expr"] for rule in ALL_RULES if "record" in rule}
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
@@ -87,6 +89,7 @@ def expressions() -> Iterator[tuple[str, str]]:
     """Yield where PromQL stands, and the expression with Grafana's variables filled in."""
     for rule in RULES:
         yield f"alert {rule['alert']}", rule["expr"]
+    yield from RECORDED.items()
     for panel in PANELS:
         for target in panel["targets"]:
             expression = target["expr"]
@@ -123,6 +126,8 @@ def uses(where: str, node: Any, grouped_by: frozenset[str] = frozenset()) -> Ite
 
 def misfits(use: Use, exposed: Exposed) -> Iterator[str]:
     """Yield each metric, label or value of a use that does not exist."""
+    if use.metric in RECORDED:
+        return
     if use.metric not in exposed and use.metric not in OF_PROMETHEUS_ITSELF:
         yield f"{use.where}: there is no metric {use.metric}"
         return

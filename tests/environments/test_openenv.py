@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -23,28 +20,8 @@ import yaml
 from assay_openenv import AssayAction, AssayEnv
 from assay_openenv.server import new_app
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, write_rows
+from tests.environments.serving import serving
 from tests.servers import LiveServer, score_requests
-
-START_SECONDS = 120
-
-
-@contextlib.contextmanager
-def serving(rows: Path, *flags: str, **variables: str) -> Iterator[str]:
-    """Run the package's server on a free port and yield its address."""
-    log = rows.with_suffix(".log")
-    command = [sys.executable, "-m", "assay_openenv", str(rows), "--port", "0", *flags]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(command, env={**os.environ, **variables}, stdout=sink, stderr=subprocess.STDOUT)
-    try:
-        end = time.monotonic() + START_SECONDS
-        while not (match := re.search(r"running on (http://\S+)", log.read_text(encoding="utf-8"))):
-            assert process.poll() is None, log.read_text(encoding="utf-8")
-            assert time.monotonic() < end, "the server does not start"
-            time.sleep(0.05)
-        yield match[1]
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +32,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(rows: Path, server: LiveServer) -> Iterator[str]:
     """Return the address of a server whose window is long enough for concurrent answers to share requests."""
-    with serving(rows, ASSAY_URL=server.url, ASSAY_CLIENT_CONFIG=CONFIG, ASSAY_CLIENT_WINDOW="0.5") as url:
+    with serving(
+        "assay_openenv", rows, ASSAY_URL=server.url, ASSAY_CLIENT_CONFIG=CONFIG, ASSAY_CLIENT_WINDOW="0.5"
+    ) as url:
         yield url
 
 

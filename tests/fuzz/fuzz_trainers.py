@@ -14,7 +14,9 @@ from tests.fuzz.fuzzing import fuzz
 from assay import Scorer
 from assay.service.http.endpoints.trainers.dialects import OpenRlhf, Slime
 from assay.service.http.endpoints.trainers.endpoint import TrainerQuery
+from assay.service.http.endpoints.trainers.eval_protocol import EvalProtocol
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
+from assay.service.http.endpoints.trainers.roll import Roll
 from assay.service.wire.fast_path import FastPath
 from assay.service.wire.media_types import JSON, Body
 from assay.service.wire.stage_times import StageTimes
@@ -24,7 +26,7 @@ from tests.guard_pages import GuardedMemory
 from tests.http.trainers.test_trainer_requests import LIMITS, endpoint, outcome
 
 SCORER = Scorer(threads=1)
-DIALECTS: list[Any] = [OpenRlhf(), Slime(), NemoGym()]
+DIALECTS: list[Any] = [OpenRlhf(), Slime(), NemoGym(), Roll(), EvalProtocol()]
 
 
 def check(data: bytes, memory: GuardedMemory) -> None:
@@ -74,6 +76,8 @@ def seeds() -> list[bytes]:
         (1, {"prompt": [{"role": "user"}], "response": text, "label": {"steps": 5}}),
         (2, {"responses_create_params": {"input": "x"}, "response": {"output": output}, "reference": KEY}),
         (2, {"responses_create_params": {}, "response": {"output": [{"content": text}]}, "reference": KEY}),
+        (3, {"response": text, "reward_info": {"ground_truth": KEY}}),
+        (4, {"messages": [{"role": "assistant", "content": text}], "ground_truth": KEY}),
         (2, {"responses_create_params": {}, "response": {"output": [None, 1, {"type": "message"}]}}),
     ]
     return [bytes([choice]) + json.dumps(row).encode() for choice, row in rows]

@@ -19,6 +19,7 @@ from ..results import Scores
 from ..settings import MAX_RUN, VARIABLES
 from ..tasks import OWN_COMPONENTS, REWARD_TASKS, SCORE, SCORE_SETTINGS, TASK_COMPONENTS
 from ..training_logs import run_name
+from .metrics import PARTS, reward_parts
 
 C = TypeVar("C", bound=BaseClient)
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
@@ -389,7 +390,7 @@ class ComponentScores(NamedTuple):
     scores: Scores | None
 
     def rewards(self, name: str) -> list[float | None]:
-        """Return REWARD, PASSED or a component of each response; None where it has no score or none of its task."""
+        """Return REWARD, PASSED, a part or a component of each response; None without score or if its task lacks it."""
         rewards: list[float | None] = [None] * self.n
         if self.scores is None:
             return rewards
@@ -397,10 +398,12 @@ class ComponentScores(NamedTuple):
             column = self.scores.rewards
         elif name == PASSED:
             column = self.scores.passed
+        elif name in PARTS:
+            column = [reward_parts(score)[name] for score in self.scores.rows()]
         else:
             column = (self.scores.components or {}).get(name, [0.0] * len(self.rows))
         for row, value, task in zip(self.rows, column, self.scores.tasks, strict=True):
-            if name in (REWARD, PASSED, *OWN_COMPONENTS[task]):
+            if name in (REWARD, PASSED, *PARTS, *OWN_COMPONENTS[task]):
                 rewards[row] = value
         return rewards
 

@@ -69,7 +69,7 @@ class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not insta
             groups = groups_of(len(scores), columns.get("prompt_id"), records, references)
             reports = getattr(self.args, "report_to", None)
             log_means(
-                lambda: batch_means(scores, groups),
+                lambda: batch_means(scores, groups, texts),
                 step_of(columns.get("trainer_state")),
                 tensorboard=reports is None or "tensorboard" in reports,
             )

@@ -27,8 +27,8 @@ from assay_client.training_logs import log_means
 __all__ = ["custom_rm"]
 
 
-_rollout: list[tuple[Any, Score]] = []
-"""Group and score of the samples of the current rollout, for its means."""
+_rollout: list[tuple[Any, Score, str]] = []
+"""Group, score and response of the samples of the current rollout, for its means."""
 
 
 async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
@@ -43,15 +43,15 @@ async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
     client = async_client(getattr(args, "wandb_group", None))
     score = await client.score_one(sample.response, required(reference, record, task), record=record, task=task)
     if getattr(sample, "group_index", None) is not None:  # samples of an evaluation have none
-        collect(args, sample.group_index, score)
+        collect(args, sample.group_index, score, sample.response)
     key = getattr(args, "reward_key", None)
     return {key: score.reward} | metrics_of(score) if key else score.reward
 
 
-def collect(args: Any, group: Any, score: Score) -> None:
+def collect(args: Any, group: Any, score: Score, response: str) -> None:
     """Log the means of a rollout once as many samples are scored as the trainer takes in one."""
-    _rollout.append((group, score))
+    _rollout.append((group, score, response))
     if len(_rollout) >= (getattr(args, "rollout_batch_size", 0) or 0) * (getattr(args, "n_samples_per_prompt", 0) or 0):
-        groups, scores = zip(*_rollout, strict=True)
+        groups, scores, responses = zip(*_rollout, strict=True)
         _rollout.clear()
-        log_means(lambda: batch_means(scores_of(scores), groups_of(len(groups), groups)))
+        log_means(lambda: batch_means(scores_of(scores), groups_of(len(groups), groups), responses))

@@ -121,6 +121,12 @@ score_function_recall = reward_function("function_recall")
 score_action_sequence_similarity = reward_function("action_sequence_similarity")
 score_parameter_accuracy = reward_function("parameter_accuracy")
 score_passed = reward_function(PASSED)
+score_order_part = reward_function("order_part")
+score_content_part = reward_function("content_part")
+score_order_part.__doc__ = score_content_part.__doc__ = """Return one of two rewards whose sum is `score_reward`.
+
+It has the arguments, columns and errors of `score_reward`, and shares its request for a batch.
+"""
 
 
 def score_steps(completions: Sequence[Any], **columns: Any) -> list[list[Step]]:
@@ -167,15 +173,15 @@ async def outcome_of(
     n = len(batch[0])
     rows, scores = await score_tolerantly(client, batch, tolerant)
     groups = groups_of(n, prompts)
-    of_rows = groups and [groups[k] for k in rows]
+    of_rows, responses = groups and [groups[k] for k in rows], [batch[0][k] for k in rows]
     if log_metric is not None:
-        means = {} if scores is None else batch_means(scores, of_rows)
+        means = {} if scores is None else batch_means(scores, of_rows, responses)
         if not names_may_differ(log_metric):
             means = {name: means.get(name, nan) for name in mean_names(is_mixed=batch[3] is not None)}
         for name, mean in chosen_means(means).items():
             log_metric(name, mean)
     elif scores is not None:  # an older version of TRL
-        log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
+        log_means(lambda: batch_means(scores, of_rows, responses), step_of(columns.get("trainer_state")))
     if log_extra is not None:
         log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
     return ComponentScores(n, rows, scores)

@@ -5,7 +5,8 @@
 under the default name in for_verl_sync.py. Settings of the reward come from `config` in the trainer's `reward_kwargs`,
 then from ASSAY_CLIENT_CONFIG, then from the switches of Thoth's recipe (GRPO_ORDER_MODE and so on). `run` in
 `reward_kwargs` is the name of the run; `steps=true` there adds `score_steps` to every sample, the steps of the response
-as JSON text, because verl keeps no lists.
+as JSON text, because verl keeps no lists; `parts=true` adds `score_order_part` and `score_content_part`, which sum to
+the reward, for the estimator `gdpo`.
 
 If ASSAY_CLIENT_DATA_SOURCES, a comma-separated list, is set, rows of other data sources are scored by verl's own
 `default_compute_score`. An entry `source=task` names the task of a data source; one without is a task, or else SCORE.
@@ -41,7 +42,15 @@ from assay_client.adapters.common import (
     sync_client,
     texts_of,
 )
-from assay_client.adapters.metrics import METRICS, MIXED_METRICS, batch_means, groups_of, metrics_of
+from assay_client.adapters.metrics import (
+    METRICS,
+    MIXED_METRICS,
+    PARTS,
+    batch_means,
+    groups_of,
+    metrics_of,
+    reward_parts,
+)
 from assay_client.errors import InvalidSetting, Issue, invalid_setting
 from assay_client.requests import checked_sequence
 from assay_client.results import Score
@@ -59,7 +68,8 @@ Sources = dict[str, str]
 Result = dict[str, Any]
 """The numbers of a sample by name, and perhaps `score_steps`."""
 
-OWN = ("config", "run", "steps")
+SWITCHED = ("steps", "parts")
+OWN = ("config", "run", *SWITCHED)
 """Members of `reward_kwargs` for this adapter."""
 
 KWARGS = "reward_kwargs."
@@ -86,7 +96,7 @@ async def compute_score(
     arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
     if sources is not None and str(data_source) not in sources:  # in a thread, as verl runs synchronous functions
         return await asyncio.to_thread(score_of_verl, *arguments)
-    return result_of(await score_call(async_client, *arguments), sources)
+    return result_of(await score_call(async_client, *arguments), kwargs, sources)
 
 
 def compute_score_sync(
@@ -97,7 +107,7 @@ def compute_score_sync(
     arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
     if sources is not None and str(data_source) not in sources:
         return score_of_verl(*arguments)
-    return result_of(score_call(sync_client, *arguments), sources)
+    return result_of(score_call(sync_client, *arguments), kwargs, sources)
 
 
 def score_call(
@@ -138,17 +148,19 @@ def compute_score_batch(
         columns = ("components", "steps") if kwargs.get("steps") else ("components",)
         scores = completed(score_rows(client, texts, references, records, rows, tasks, columns))
         prompts = [(records and records[k], references[k]) for k in rows]
-        log_means(lambda: batch_means(scores, groups_of(len(rows), prompts)))
-        results = {row: result_of(score, sources) for row, score in zip(rows, scores.rows(), strict=True)}
+        log_means(lambda: batch_means(scores, groups_of(len(rows), prompts), [texts[k] for k in rows]))
+        results = {row: result_of(score, kwargs, sources) for row, score in zip(rows, scores.rows(), strict=True)}
     for k in set(range(n)) - results.keys():
         results[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs, sources)
     return [results[k] for k in range(n)]
 
 
-def result_of(score: Score, sources: Sources | None) -> Result:
+def result_of(score: Score, kwargs: Mapping[str, Any], sources: Sources | None) -> Result:
     result: Result = {"score": score.reward, **metrics_of(score)}
     if score.steps is not None:
         result["score_steps"] = json.dumps(score.steps)
+    if kwargs.get("parts"):
+        result |= {f"score_{name}": part for name, part in reward_parts(score).items()}
     return result if sources is None else result | {"score_applies": 1.0, "acc": score.reward}
 
 
@@ -160,8 +172,9 @@ def checked_sources(kwargs: Mapping[str, Any]) -> Sources | None:
     sources = read_sources(os.environ.get(DATA_SOURCES) or "")
     if kwargs:
         check_options(kwargs, KWARGS, f"{KWARGS}config", {*OWN, *OF_VERL} if sources is None else None)
-        if not isinstance(kwargs.get("steps") or False, bool):
-            raise invalid_setting(f"{KWARGS}steps", f"must be true or false, not {kind_of(kwargs['steps'])}")
+        for name in SWITCHED:
+            if not isinstance(kwargs.get(name) or False, bool):
+                raise invalid_setting(f"{KWARGS}{name}", f"must be true or false, not {kind_of(kwargs[name])}")
     return sources
 
 
@@ -201,7 +214,7 @@ def score_of_verl(
     """Return the result of verl's own function under the names of Assay's results; raise its errors.
 
     Assay's own metrics are 0, as is `score_applies`: verl's estimator `gdpo` would spread NaN to the whole batch.
-    `acc` comes from verl's function if it has one, else it is the score, as in verl.
+    `acc` comes from verl's function if it has one, else it is the score, as in verl. The last of PARTS is the score.
     """
     function = default_compute_score()
     parameters = inspect.signature(function).parameters
@@ -216,8 +229,10 @@ def score_of_verl(
     score = float(result["score"])
     names = MIXED_METRICS if has_tasks(sources) else METRICS
     metrics = dict.fromkeys(names, 0.0) | {"score_task": -1.0, "score_reason_code": -1.0}
-    steps: Result = {"score_steps": "[]"} if kwargs.get("steps") else {}
-    return {"score": score, **metrics, **steps, "score_applies": 0.0, "acc": float(result.get("acc", score))}
+    further: Result = {"score_steps": "[]"} if kwargs.get("steps") else {}
+    if kwargs.get("parts"):
+        further |= dict(zip((f"score_{name}" for name in PARTS), (0.0, score), strict=True))
+    return {"score": score, **metrics, **further, "score_applies": 0.0, "acc": float(result.get("acc", score))}
 
 
 def default_compute_score() -> Callable[..., Any]:

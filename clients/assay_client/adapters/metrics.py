@@ -35,6 +35,13 @@ METRICS = (*REASON_METRICS, "score_passed", *(f"score_{name}" for name in COMPON
 MIXED_METRICS = (*METRICS, *(f"score_{name}" for name in TASK_COMPONENTS if name not in COMPONENTS))
 """Names of the metrics in a run whose rows name their task, the same for every task."""
 
+PARTS = ("order_part", "content_part")
+"""Two rewards whose sum is the reward, for GDPO."""
+
+SUM_OF_TERMS = {"semantics:sum", "total:product"}
+IS_NO_SUM = {"use_order:false", "reward:shift"}
+"""What a signature says of settings by which the reward is a multiple of `order` + `content`, or is not."""
+
 MEANINGFUL = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
 MIN_SPREAD = 1e-9
 """Rewards of a group that differ by no more than this are equal: the rest is rounding."""
@@ -56,6 +63,20 @@ def reason_metrics(task: str, reason: str) -> dict[str, float]:
     code = reasons.index(reason) if reason in reasons else -1
     numbers = [REWARD_TASKS.index(task), code, *(reason == name for name in ("ok", *FREQUENT_REASONS))]
     return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
+
+
+def reward_parts(score: Score) -> dict[str, float]:
+    """Return PARTS of a reward, which sum to it exactly: what SCORE gives for the order and for the content of steps.
+
+    Where the reward is not a multiple of their sum, by its settings or its task, the part of the content is all of it.
+    """
+    order, settings = 0.0, score.signature.split("|")
+    is_sum = score.task == SCORE and SUM_OF_TERMS.issubset(settings) and IS_NO_SUM.isdisjoint(settings)
+    if is_sum and (semantics := score.components["semantics"]):
+        order = score.reward * (score.components["order"] / semantics)
+    # The larger of the two is at least half the reward, so that the second difference is exact, and their sum.
+    content = score.reward - order
+    return dict(zip(PARTS, (score.reward - content, content), strict=True))
 
 
 def sample_means(samples: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -84,14 +105,17 @@ def mean_names(is_mixed: bool) -> tuple[str, ...]:
     if is_mixed:
         names += [f"{name}_{task}" for task in REWARD_TASKS for name in ("share", "reward", "readable", "passed")]
     components = TASK_COMPONENTS if is_mixed else COMPONENTS
-    return tuple(f"score/{name}" for name in (*components, *names, "group_std", "groups_without_spread"))
+    return tuple(f"score/{name}" for name in (*components, *names, "cut_off", "group_std", "groups_without_spread"))
 
 
-def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dict[str, float]:
+def batch_means(
+    scores: Scores, groups: Sequence[Hashable] | None = None, responses: Sequence[str] | None = None
+) -> dict[str, float]:
     """Return the means of a batch by name, without means that have no sample; empty for an empty batch.
 
     They are the mean of each component over the responses of tasks that have it; the shares of responses that are
-    readable, that pass, and that have each of SCORE's frequent reasons; for each task, if the request named tasks, its
+    readable, that pass, and that have each of SCORE's frequent reasons; if the responses are passed, the share of those
+    to SCORE that are cut off; for each task, if the request named tasks, its
     share of the responses, their mean reward, and the shares that are readable and pass; and, for `groups` with two
     responses or more, the mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
     """
@@ -112,12 +136,20 @@ def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dic
     if SCORE in rows:
         reasons = [scores.reasons[k] for k in rows[SCORE]]
         means |= {f"score/reason_{name}": reasons.count(name) / len(reasons) for name in FREQUENT_REASONS}
+        if responses is not None:
+            cut_off = [is_cut_off(scores.reasons[k], responses[k]) for k in rows[SCORE]]
+            means["score/cut_off"] = sum(cut_off) / len(cut_off)
     if TASK_COMPONENTS[-1] in components or rows.keys() != {SCORE}:
         for task, members in rows.items():
             means[f"score/share_{task}"] = len(members) / n
             for name, column in (("reward", scores.rewards), ("readable", readable), ("passed", passed)):
                 means[f"score/{name}_{task}"] = mean_at(column, members)
     return means | (spread_means(scores.rewards, groups) if groups is not None else {})
+
+
+def is_cut_off(reason: str, response: str) -> bool:
+    """Return whether a response is too long, or begins sections and stops before the last end tag."""
+    return reason == "too_long" or (reason == "missing_sections" and "<key>" in response and "</note>" not in response)
 
 
 def groups_of(n: int, *candidates: Any) -> list[str] | None:

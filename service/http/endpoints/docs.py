@@ -270,6 +270,10 @@ SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Required only if keys are configured."},
     "basic": {"type": "http", "scheme": "basic", "description": "Any name, and the key as password."},
     "x_api_key": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "As eval-protocol sends it."},
+    "xrl_authorization": {
+        **{"type": "apiKey", "in": "header", "name": "XRL-Authorization"},
+        "description": "`Bearer ` and the key, as ROLL sends it.",
+    },
 }
 
 EXAMPLE_REPLY = {

@@ -1,0 +1,150 @@
+"""eval-protocol's decorator, Amazon's verifier of reward functions, Atropos' API and TRL's environments."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model import new_tokenizer
+
+from assay_client import Client
+from assay_client.adapters.for_messages import evaluate_messages
+from tests.by_path import loaded
+from tests.http.samples import REFERENCE
+from tests.servers import LiveServer
+from tests.trainers.pairs import EXPECTED, TEXTS
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
+MANY = 20
+
+
+def chat(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": "Add PBS."}, {"role": "assistant", "content": text}]
+
+
+def module_of(monkeypatch: pytest.MonkeyPatch, name: str, **stand_ins: dict[str, Any]) -> Any:
+    """Import a module of a package without the package's own imports, which need clouds and models."""
+    for path, members in stand_ins.items():
+        module = types.ModuleType(path.replace("__", "."))
+        module.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    root, *inner = name.split(".")
+    site = Path(str(importlib.util.find_spec("trl").origin)).parents[1]  # type: ignore[union-attr]
+    for depth in range(len(inner)):
+        package = types.ModuleType(".".join([root, *inner[:depth]]))
+        package.__path__ = [str(site.joinpath(root, *inner[:depth]))]
+        monkeypatch.setitem(sys.modules, package.__name__, package)
+    return importlib.import_module(name)
+
+
+@pytest.mark.usefixtures("at")
+def test_eval_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = module_of(monkeypatch, "eval_protocol.typed_interface")
+    function = typed.reward_function(evaluate_messages)
+    results = [function(messages=chat(text), ground_truth=REFERENCE) for text in TEXTS * MANY]
+    assert {type(result) for result in results} == {typed.EvaluateResult}
+    assert [result.score for result in results] == EXPECTED * MANY
+    assert all(result.is_score_valid for result in results)
+    message = typed.Message
+    typed_messages = [message.model_validate(part) for part in chat(TEXTS[1])]
+    assert function(messages=typed_messages, ground_truth=REFERENCE).score == EXPECTED[1]
+    with pytest.raises(ValueError, match="bad_step_line"):
+        function(messages=chat("x"), ground_truth="Step 1: nothing")
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("is_nova", [True, False])
+def test_sagemaker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_nova: bool) -> None:
+    configs = {"TrainingJobCompute": object, "HyperPodCompute": type("HyperPodCompute", (), {})}
+    stand_ins = {
+        "boto3": {},
+        "botocore": {},
+        "botocore__exceptions": {"ClientError": OSError},
+        "sagemaker__core": {},
+        "sagemaker__core__training": {},
+        "sagemaker__core__training__configs": configs,
+    }
+    name = "sagemaker.train.common_utils.rlvr_reward_verifier"
+    verify = module_of(monkeypatch, name, **stand_ins).verify_reward_function
+    file = EXAMPLES / "sagemaker_reward.py"
+    if not is_nova:
+        file = tmp_path / "reward.py"
+        code = (EXAMPLES / "sagemaker_reward.py").read_text(encoding="utf-8")
+        file.write_text(code.replace("import lambda_handler", "import lambda_handler_http as lambda_handler"))
+    samples = [
+        {"id": str(k), "messages": chat(text), "reference_answer": REFERENCE} for k, text in enumerate(TEXTS * MANY)
+    ]
+    report = verify(str(file), samples, is_nova=is_nova)
+    assert (report["success"], report["successful_samples"]) == (True, len(samples))
+    assert [result["output"]["aggregate_reward_score"] for result in report["results"]] == EXPECTED * MANY
+    with pytest.raises(ValueError, match="record 0: reference"):
+        verify(str(file), [{"id": "0", "messages": chat("x")}], is_nova=is_nova)
+
+
+def test_atropos(at: str) -> None:
+    """The body is one that its API takes and gives to the trainer again."""
+    from atroposlib.api.server import app
+    from fastapi.testclient import TestClient
+
+    tokenizer = new_tokenizer([*TEXTS, REFERENCE])
+    completions = [tokenizer(text)["input_ids"] for text in TEXTS * MANY]
+    body = loaded(EXAMPLES / "atropos_group.py").scored_group(Client(at), tokenizer, [1, 2], completions, REFERENCE)
+    assert body["scores"] == EXPECTED * MANY
+    swapped = body["advantages"][1]
+    assert len(set(body["advantages"][0][2:])) == 1, "the steps of a right answer are equal"
+    assert len(set(swapped[2:])) > 1
+    assert {tuple(row[:2]) for row in body["masks"]} == {(-100, -100)}
+    with TestClient(app) as client:
+        about = {"wandb_group": "g", "wandb_project": "p", "batch_size": 60, "max_token_len": 4096}
+        client.post(
+            "/register",
+            json={**about, "checkpoint_dir": "", "save_checkpoint_interval": 0, "starting_step": 0, "num_steps": 1},
+        )
+        assert client.get("/batch").status_code == 200
+        reply = client.post("/scored_data", json=body)
+        assert reply.status_code == 200, reply.text
+        (group,) = client.get("/batch").json()["batch"]
+        assert all(group[name] == body[name] for name in body)
+
+
+def test_trl_environment(at: str, server: LiveServer, tmp_path: Path) -> None:
+    """The trainer makes environments, finds their tool and gives them to the reward function."""
+    from datasets import Dataset
+    from model import new_model
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.chat_template_utils import qwen3_chat_template
+
+    example = loaded(EXAMPLES / "trl_environment.py")
+    tokenizer = new_tokenizer([*TEXTS, REFERENCE])
+    tokenizer.chat_template = qwen3_chat_template
+    rows = [{"prompt": [{"role": "user", "content": "Add PBS."}], "reference": REFERENCE, "task": "score"}] * 60
+    trainer = GRPOTrainer(
+        model=new_model(tokenizer, 0),
+        processing_class=tokenizer,
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            use_cpu=True,
+            bf16=False,
+            num_generations=60,
+            per_device_train_batch_size=60,
+            report_to=[],
+        ),
+        train_dataset=Dataset.from_list(rows),
+        reward_funcs=example.submitted_reward,
+        environment_factory=example.SubmitProtocol,
+    )
+    assert [tool.__name__ for tool in trainer.tools] == ["submit"]
+    environments = trainer.environments = [trainer.environment_factories[None]() for _ in rows]
+    for environment, text in zip(environments, TEXTS * MANY, strict=True):
+        environment.reset(**rows[0])
+        environment.submit(text)
+    environments[-1].reset(**rows[0])
+    prompts = [row["prompt"] for row in rows]
+    completions = [chat("Done.")[1:] for _ in rows]
+    rewards = trainer._calculate_rewards(rows, prompts, completions, [[1]] * len(rows))
+    assert rewards.flatten().tolist() == pytest.approx(EXPECTED * MANY)
