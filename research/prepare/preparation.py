@@ -13,6 +13,8 @@ from errno import EINVAL
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+import orjson
+
 from ...kernels.json_columns import MAX_ALTERNATIVES
 from ...service.errors import UsageError
 from ...service.explain.reading import ReadStep
@@ -23,6 +25,7 @@ from ...service.records.output.complete_output import complete_output, output_pi
 from ...service.records.output.output_file import is_special, replaced, write_document
 from ...service.records.rows.fields import Message, has_text
 from ...service.records.rows.forms import (
+    HARBOR,
     PROMPTS,
     SUPERVISED,
     TEXT_TRAINERS,
@@ -43,6 +46,7 @@ from ...service.tasks.task import OK
 from ...service.terminal import Progress
 from ...service.wording import plural
 from .examples import Example, PrepareOptions, Stage, id_of, open_examples
+from .harbor import write_tasks
 from .prompt_files import read_prompts
 from .prompt_sets import OwnPrompts, PromptSets, RecordPrompts
 from .prompts import FULL, ROUNDING, PromptCheck, ideal_answer
@@ -127,6 +131,11 @@ class PrepareJob(NamedTuple):
         return {split: os.path.join(self.folder, f"{split}.{self.output_format}") for split in (TRAIN, TEST)}
 
     @property
+    def tasks(self) -> str:
+        """The folder of Harbor's tasks."""
+        return os.path.join(self.folder, HARBOR)
+
+    @property
     def manifest(self) -> str:
         return os.path.join(self.folder, MANIFEST)
 
@@ -155,13 +164,15 @@ def prepare(job: PrepareJob, options: PrepareOptions, quiet: bool = True) -> Pre
     The files appear together, when all are complete; the same records and options give the same bytes. Raises
     MalformedSource, NothingLeft, FieldError, NotInstalled, UsageError and OSError.
     """
-    with staged(job) as stage:
+    with staged(job, *([job.tasks] if options.trainer == HARBOR else [])) as stage:
         return _prepare(job, options, stage, quiet)
 
 
 @contextmanager
-def staged(job: PrepareJob) -> Iterator[Mapping[str, str]]:
+def staged(job: PrepareJob, *folders: str) -> Iterator[Mapping[str, str]]:
     """Make the folder, and yield for each of its files the path of the new content, which is `replaced` at the end.
+
+    folders: further paths, of folders in it.
 
     The manifest is replaced last.
     """
@@ -172,7 +183,7 @@ def staged(job: PrepareJob) -> Iterator[Mapping[str, str]]:
         for path in filter(is_special, paths):
             raise OSError(EINVAL, "it is not a regular file", path)
         with ExitStack() as stack:  # which ends the contexts in reverse order
-            yield {path: stack.enter_context(replaced(path)) for path in paths}
+            yield {path: stack.enter_context(replaced(path)) for path in (*paths, *folders)}
     finally:
         if is_new:
             with suppress(OSError):  # it has files
@@ -218,6 +229,9 @@ def _prepare(job: PrepareJob, options: PrepareOptions, stage: Mapping[str, str],
     if not chosen:
         number = sum(source.records for source in sources)
         raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
+    if options.trainer == HARBOR:
+        ideals = (ideal_answer(member.example) for member in chosen)
+        write_tasks(stage[job.tasks], zip(map(orjson.loads, rows), ideals, strict=True))
     summary = PrepareSummary(
         options=options,
         sources=sources,

@@ -12,7 +12,7 @@ import orjson
 
 from ...research.select.scored_rows import ALL, PAIR_TRAINERS, Mode, SelectOptions
 from ..records.rows.fields import FieldNames
-from ..records.rows.forms import SUPERVISED, TRAINERS
+from ..records.rows.forms import HARBOR, SUPERVISED, TRAINERS
 from ..terminal import say, show
 from .command import SOME_FAILED, Command
 from .files import file_errors, write_documents
@@ -33,6 +33,9 @@ class CountedModes(Command):
             has_number = following == "all" or NUMBER.fullmatch(following) is not None
             counted.append(f"{arg}=1" if arg in COUNTED and not has_number else arg)
         return super().parse_args(ctx, counted)
+
+
+PROMPT_TRAINERS = [name for name in TRAINERS if name != HARBOR]  # Harbor's rows are folders, which prepare writes
 
 
 def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -88,7 +91,7 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 @click.option(
     "--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts with a larger share of responses that pass."
 )
-@click.option("--trainer", type=click.Choice(TRAINERS), help="Write the rows that this trainer reads.")
+@click.option("--trainer", type=click.Choice(PROMPT_TRAINERS), help="Write the rows that this trainer reads.")
 @click.option(
     "--dropped",
     metavar="FILE",
@@ -153,7 +156,11 @@ FOR_MODES: dict[str, tuple[Mode, ...]] = {
 }
 """The modes of flags; other flags are for all modes."""
 
-FOR_TRAINERS: dict[Mode, Iterable[str]] = {"best": SUPERVISED, "pairs": PAIR_TRAINERS, "curriculum": TRAINERS}
+FOR_TRAINERS: dict[Mode, Iterable[str]] = {
+    "best": SUPERVISED,
+    "pairs": PAIR_TRAINERS,
+    "curriculum": PROMPT_TRAINERS,
+}
 
 
 def flag_of(name: str) -> str:

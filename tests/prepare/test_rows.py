@@ -38,6 +38,7 @@ PROMPTS: dict[str, dict[str, Any]] = {
         **{"env_class": "assay", "reward_spec": VERL["reward_model"], "task": "score"},
     },
     "prime-rl": {"prompt": MESSAGES, "answer": REFERENCE, "info": {**NAMED, **ABOUT}},
+    "harbor": {"prompt": MESSAGES, "reference": REFERENCE, **NAMED, **ABOUT},
     "nemo-gym": {"responses_create_params": {"input": MESSAGES}, "reference": REFERENCE, **NAMED, **ABOUT},
 }
 ANSWERS: dict[str, dict[str, Any]] = {

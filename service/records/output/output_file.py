@@ -45,7 +45,7 @@ def require_writable(target: str) -> None:
 def replaced(target: str) -> Iterator[str]:
     """Yield a path for new content; when the context ends without an exception, it replaces the target.
 
-    If nothing was written to the path, the target is removed.
+    If nothing was written to the path, the target is removed. A folder replaces a whole folder.
     """
     require_writable(target)
     path = os.path.realpath(target)
@@ -58,6 +58,8 @@ def replaced(target: str) -> Iterator[str]:
         if os.path.exists(partial):
             if os.path.exists(path):
                 os.chmod(partial, stat.S_IMODE(os.stat(path).st_mode) & 0o777)
+            if os.path.isdir(partial) and os.path.isdir(path):
+                os.rename(path, os.path.join(folder, ".replaced"))
             os.replace(partial, path)
         else:
             with suppress(FileNotFoundError):

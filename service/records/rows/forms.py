@@ -47,6 +47,10 @@ DATA_SOURCE = "assay"
 """`data_source` of verl's rows that name no task."""
 
 
+HARBOR = "harbor"
+"""The trainer whose rows are also written as folders of tasks."""
+
+
 class PromptRow(NamedTuple):
     """A prompt that responses are to be sampled for, with the columns that trainers read."""
 
@@ -143,6 +147,7 @@ PROMPTS: dict[str, Callable[[PromptRow], Row]] = {
     },
     "nemo-gym": nemo_gym_prompt,
 }
+PROMPTS[HARBOR] = PROMPTS["trl"]
 """Rows of each trainer for reinforcement learning."""
 
 TRAINERS = tuple(PROMPTS)
