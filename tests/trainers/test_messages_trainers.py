@@ -57,6 +57,16 @@ def test_eval_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
         function(messages=chat("x"), ground_truth="Step 1: nothing")
 
 
+def test_eval_protocol_calls_the_route(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = module_of(monkeypatch, "eval_protocol.reward_function").RewardFunction
+    function = remote(mode="remote", endpoint=f"{at}/compat/eval-protocol/evaluate")
+    results = [function(chat(text), ground_truth=REFERENCE) for text in TEXTS * MANY]
+    assert [result.score for result in results] == EXPECTED * MANY
+    assert all(result.metrics["score_order"].is_score_valid for result in results)
+    with pytest.raises(Exception, match="422"):
+        function(chat("x"), ground_truth="Step 1: nothing")
+
+
 @pytest.mark.usefixtures("at")
 @pytest.mark.parametrize("is_nova", [True, False])
 def test_sagemaker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_nova: bool) -> None:
