@@ -71,7 +71,7 @@ def test_services(
 ) -> None:
     monkeypatch.setattr(doctor, "MAX_SKEW_SECONDS", 3600.0)
     moment = float(int(time.time()))  # as a date has no fractions
-    monkeypatch.setattr(doctor.time, "time", lambda: moment)
+    monkeypatch.setattr("time.time", lambda: moment)
     monkeypatch.setenv("ASSAY_API_KEY", "right")
     service.otherwise = stand_in(**answers)
     lines = found()
@@ -144,7 +144,7 @@ def test_a_trainer_that_is_not_installed() -> None:
     ("version", "is_ok"), [("1.13.2", False), ("1.14.0", True), ("2.0", True), ("1.9.0rc1", False)]
 )
 def test_versions_with_known_faults(monkeypatch: pytest.MonkeyPatch, version: str, is_ok: bool) -> None:
-    monkeypatch.setattr(doctor.metadata, "version", lambda name: {"trl": version}[name])
+    monkeypatch.setattr("importlib.metadata.version", lambda name: {"trl": version}[name])
     (line,) = doctor.check_trainer("trl")
     assert line.is_ok == is_ok
 
