@@ -158,7 +158,10 @@ def check_address(client: Client, address: Address) -> Generator[Finding, None, 
         yield Finding(False, f"{at}: /v1/config answers HTTP {document.status}: it is not an Assay service")
         return False
     needed = "no key is needed" if open_to_all else "the key is accepted"
-    about = json.loads(document.body)
+    try:
+        about = json.loads(document.body)
+    except ValueError:
+        about = None
     version = about.get("version") if isinstance(about, dict) else None
     yield Finding(True, f"{at}: ready, {needed}")
     yield Finding(version == __version__, f"{at}: version {version}, client {__version__}: they should be the same")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay_client import __version__, doctor
-from tests.clients.fault_server import FaultServer, Request, http, scores
+from tests.clients.fault_server import FaultServer, Request, http, raw, scores
 from tests.command_line import write_rows
 
 KEY = 'Step 1: {"action": "add", "objects": ["buffer"], "parameters": ["5 ml"]}'
@@ -78,6 +78,13 @@ def test_services(
     assert wrong(lines) == [f"{service.url}: {text}" for text in expected]
     needed = "the key is accepted" if "key" in answers else "no key is needed"
     assert (f"ok  {service.url}: ready, {needed}" in lines) == (answers.get("key") != "other")
+
+
+def test_another_server(service: FaultServer) -> None:
+    service.otherwise = raw(http(200, b"It works!"))
+    lines = wrong(found())
+    assert f"{service.url}: version None, client {__version__}: they should be the same" in lines
+    assert lines[-1].startswith("latency: ")
 
 
 def test_an_older_service_lacks_a_component(service: FaultServer) -> None:
