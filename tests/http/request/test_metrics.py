@@ -127,7 +127,8 @@ def test_no_accept_header_is_an_error(client):
 
 @pytest.mark.parametrize("path", ROUTES)
 def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
-    assert list(ROUTES) == ["/v1/score", "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"]
+    trainers = ("openrlhf", "slime", "eval-protocol/evaluate", "nemo-gym/verify")
+    assert list(ROUTES) == ["/v1/score", *(f"/compat/{name}" for name in trainers)]
     name, body = f"names of {path}", json.dumps(ROUTES[path]).encode()
     for content in (body, body[:-1] + b" " * 70_000 + b"}"):
         for headers, params in (({RUN: name}, {}), ({}, {"run": name})):
