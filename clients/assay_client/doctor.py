@@ -133,13 +133,14 @@ def check_trainer(trainer: str) -> Iterator[Finding]:
 def check_address(client: Client, address: Address) -> Generator[Finding, None, bool]:
     """Check name, connection, readiness, clock, key and version of one service; return whether it can be used."""
     at = address.described
+    has_key = client.settings.api_key is not None or address.authorization
     try:
         started = time.monotonic()
         targets = completed(resolved(address, PROBE_SECONDS, Blocking()))
         yield Finding(True, f"{at}: {len(targets)} addresses, found in {time.monotonic() - started:.3f} s")
         reply = fetched(client, address, "/readyz")
         document, open_to_all = fetched(client, address, "/v1/config"), True
-        if client.settings.api_key is not None or address.authorization:
+        if has_key:
             open_to_all = fetched(client, address, "/v1/config", with_key=False).status == 200
     except (OSError, TransportFault) as error:
         yield Finding(False, f"{at}: {error}: is the service running, and ASSAY_URL its address?")
@@ -154,18 +155,23 @@ def check_address(client: Client, address: Address) -> Generator[Finding, None, 
     if document.status in (401, 403):
         yield Finding(False, f"{at}: the key is missing or wrong (HTTP {document.status}): set ASSAY_API_KEY")
         return False
-    if document.status != 200:
-        yield Finding(False, f"{at}: /v1/config answers HTTP {document.status}: it is not an Assay service")
+    version = version_in(document.body)
+    if document.status != 200 or version is None:
+        detail = f"HTTP {document.status}{'' if version else ' without a version'}"
+        yield Finding(False, f"{at}: /v1/config answers {detail}: it is not an Assay service")
         return False
-    needed = "no key is needed" if open_to_all else "the key is accepted"
-    try:
-        about = json.loads(document.body)
-    except ValueError:
-        about = None
-    version = about.get("version") if isinstance(about, dict) else None
+    needed = f"no key is needed{', but one is set' if has_key else ''}" if open_to_all else "the key is accepted"
     yield Finding(True, f"{at}: ready, {needed}")
     yield Finding(version == __version__, f"{at}: version {version}, client {__version__}: they should be the same")
     return reply.status == 200
+
+
+def version_in(body: bytes) -> object:
+    try:
+        about = json.loads(body)
+    except ValueError:  # a page of another server
+        return None
+    return about.get("version") if isinstance(about, dict) else None
 
 
 def fetched(client: Client, address: Address, path: str, with_key: bool = True) -> HttpReply:
@@ -183,9 +189,10 @@ def check_configuration(client: Client) -> Iterator[Finding]:
 
 
 def row_of(path: str, trainer: str | None) -> Row:
-    """Return the first row of a data set, with an answer that has its reference's steps if it is SCORE's."""
+    """Return the first row of a data set, with an answer that has the steps of a reference that is SCORE's text."""
     reference, task = reference_in(first_row(path), trainer)
-    is_answered = task in (None, SCORE) and isinstance(reference, str)
+    is_text = isinstance(reference, str) and not reference.lstrip().startswith("{")  # else the text of an object
+    is_answered = is_text and task in (None, SCORE)
     return gold_answer(reference) if is_answered else PLAIN_RESPONSE, reference, task
 
 

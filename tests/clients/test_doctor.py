@@ -76,15 +76,21 @@ def test_services(
     service.otherwise = stand_in(**answers)
     lines = found()
     assert wrong(lines) == [f"{service.url}: {text}" for text in expected]
-    needed = "the key is accepted" if "key" in answers else "no key is needed"
+    needed = "the key is accepted" if "key" in answers else "no key is needed, but one is set"
     assert (f"ok  {service.url}: ready, {needed}" in lines) == (answers.get("key") != "other")
 
 
 def test_another_server(service: FaultServer) -> None:
-    service.otherwise = raw(http(200, b"It works!"))
-    lines = wrong(found())
-    assert f"{service.url}: version None, client {__version__}: they should be the same" in lines
-    assert lines[-1].startswith("latency: ")
+    service.otherwise = raw(http(200, b"<html>"))
+    detail = "/v1/config answers HTTP 200 without a version: it is not an Assay service"
+    assert wrong(found()) == [f"{service.url}: {detail}"]
+
+
+def test_the_text_of_an_object(at: str, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [{"reference": json.dumps({"any_of": [KEY]})}])
+    lines = found(rows=str(path))
+    assert wrong(lines) == []
+    assert f"ok  {path}: score, the reference of the first row can be read" in lines
 
 
 def test_an_older_service_lacks_a_component(service: FaultServer) -> None:
