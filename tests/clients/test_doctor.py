@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay_client import __version__, doctor
-from tests.clients.fault_server import FaultServer, Request, http, raw, scores
+from tests.clients.fault_server import FaultServer, Request, http, replying, scores
 from tests.command_line import write_rows
 
 KEY = 'Step 1: {"action": "add", "objects": ["buffer"], "parameters": ["5 ml"]}'
@@ -81,7 +81,7 @@ def test_services(
 
 
 def test_another_server(service: FaultServer) -> None:
-    service.otherwise = raw(http(200, b"<html>"))
+    service.otherwise = replying(lambda _: http(200, b"<html>"))
     detail = "/v1/config answers HTTP 200 without a version: it is not an Assay service"
     assert wrong(found()) == [f"{service.url}: {detail}"]
 
