@@ -8,7 +8,7 @@ from typing import Any
 from assay_client import Client, token_credit, token_offsets
 
 MASKED = -100
-"""What Atropos has in `masks` for tokens that are not learned: those of the prompt."""
+"""The mask of tokens that are not trained on: those of the prompt."""
 
 
 def scored_group(

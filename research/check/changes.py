@@ -204,56 +204,58 @@ def lower(prose: str) -> str:
     return prose[:1].lower() + prose[1:]
 
 
-def kind_of_error(title: str) -> str:
-    """Return what a change is about, by the start of its title; BioProBench names the same kinds of errors."""
-    starts = {
-        ("prose: ",): "prose",
-        ("wrong advice ",): "free text",
-        ("an object ", "two objects "): "reagent",
-        ("a step ", "two steps "): "operation",
-    }
-    return next((kind for start, kind in starts.items() if title.startswith(start)), "parameter")
-
-
 def with_text(text: str) -> Change:
     """Return a change that ends the sentence of the first step with more text."""
     return in_prose(lambda prose: f"{prose[:-1]}{text}.", first=True)
 
 
-DESTROYING: dict[str, Change] = {
-    "one dose × 100": in_doses(multiplied, first=True),
-    "a unit a thousand times too large or too small": in_doses(other_unit, first=True),
-    "a temperature below zero: `-37 °C`": in_parameters(negative, first=True),
-    "hours for minutes": in_parameters(hours, first=True),
-    "a ratio reversed: `1000:1`": in_parameters(reversed_ratios, first=True),
-    "a limit for a dose: `<5 ml`": in_doses(limited, first=True),
-    "a range for a dose: `5-500 ml`": in_doses(as_range, first=True),
-    "a dose left out": in_step(without_dose),
-    "a dose added: `95 °C`": in_step(with_dose),
-    "the doses of two steps exchanged": doses_of_two_steps,
-    "an object of another step": other_object,
-    "two objects of a step exchanged": in_step(objects_swapped),
-    "two steps in the other order": two_steps,
-    "a step left out": without_step,
-    "a step added: boil at 95 °C for 3 h": with_step,
-    "prose: two doses of a step exchanged": in_step(doses_swapped),
-    "prose: one dose × 100": in_step(prose_dose),
-    "prose: `not` before every action": in_prose(lambda prose: f"Do not {lower(prose)}"),
-    "prose: `never` in one step": in_prose(lambda prose: f"Never {lower(prose)}", first=True),
-    "prose: one step to omit": in_prose(lambda prose: f"Omit this: {lower(prose)}", first=True),
-    "prose: `, then 95 °C for 3 h`": with_text(", then 95 °C for 3 h"),
-    "prose: `, then a 95-min boil`": with_text(", then a 95-min boil"),
-    "prose: `, then at ٩٥ °C`": with_text(", then at ٩٥ °C"),
-    "prose: `, as in step 95 °C`": with_text(", as in step 95 °C"),
-    "prose: the next step in every step": next_prose,
-    "prose: a line before the first step, `Boil everything at 95 °C.`": lambda answer: answer._replace(
-        before="Boil everything at 95 °C."
-    ),
-    "prose: a number in words, `, then for ninety hours`": with_text(", then for ninety hours"),
-    "prose: two more words, `, then discard everything`": with_text(", then discard everything"),
-    "wrong advice in `<think>`": lambda answer: answer._replace(think="Boil everything at 95 °C for 3 h."),
-    "wrong advice in `<note>`": lambda answer: answer._replace(note="Never incubate. Boil at 95 °C instead."),
+DESTROYING_BY_KIND: dict[str, dict[str, Change]] = {
+    "parameter": {
+        "one dose × 100": in_doses(multiplied, first=True),
+        "a unit a thousand times too large or too small": in_doses(other_unit, first=True),
+        "a temperature below zero: `-37 °C`": in_parameters(negative, first=True),
+        "hours for minutes": in_parameters(hours, first=True),
+        "a ratio reversed: `1000:1`": in_parameters(reversed_ratios, first=True),
+        "a limit for a dose: `<5 ml`": in_doses(limited, first=True),
+        "a range for a dose: `5-500 ml`": in_doses(as_range, first=True),
+        "a dose left out": in_step(without_dose),
+        "a dose added: `95 °C`": in_step(with_dose),
+        "the doses of two steps exchanged": doses_of_two_steps,
+    },
+    "reagent": {
+        "an object of another step": other_object,
+        "two objects of a step exchanged": in_step(objects_swapped),
+    },
+    "operation": {
+        "two steps in the other order": two_steps,
+        "a step left out": without_step,
+        "a step added: boil at 95 °C for 3 h": with_step,
+    },
+    "prose": {
+        "prose: two doses of a step exchanged": in_step(doses_swapped),
+        "prose: one dose × 100": in_step(prose_dose),
+        "prose: `not` before every action": in_prose(lambda prose: f"Do not {lower(prose)}"),
+        "prose: `never` in one step": in_prose(lambda prose: f"Never {lower(prose)}", first=True),
+        "prose: one step to omit": in_prose(lambda prose: f"Omit this: {lower(prose)}", first=True),
+        "prose: `, then 95 °C for 3 h`": with_text(", then 95 °C for 3 h"),
+        "prose: `, then a 95-min boil`": with_text(", then a 95-min boil"),
+        "prose: `, then at ٩٥ °C`": with_text(", then at ٩٥ °C"),
+        "prose: `, as in step 95 °C`": with_text(", as in step 95 °C"),
+        "prose: the next step in every step": next_prose,
+        "prose: a line before the first step, `Boil everything at 95 °C.`": lambda answer: answer._replace(
+            before="Boil everything at 95 °C."
+        ),
+        "prose: a number in words, `, then for ninety hours`": with_text(", then for ninety hours"),
+        "prose: two more words, `, then discard everything`": with_text(", then discard everything"),
+    },
+    "free text": {
+        "wrong advice in `<think>`": lambda answer: answer._replace(think="Boil everything at 95 °C for 3 h."),
+        "wrong advice in `<note>`": lambda answer: answer._replace(note="Never incubate. Boil at 95 °C instead."),
+    },
 }
+"""Changes by the kind of error; the first three kinds are those of BioProBench's ERR."""
+
+DESTROYING = {title: change for changes in DESTROYING_BY_KIND.values() for title, change in changes.items()}
 
 PAST = {"run": "ran", "shake": "shook", "stop": "stopped", "transfer": "transferred"}
 SPELLED = {"min": "minutes", "h": "hours", "s": "seconds", "ml": "milliliters", "µl": "microliters", "µg": "micrograms"}

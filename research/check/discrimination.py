@@ -18,7 +18,7 @@ from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tables.table import Cell, Row, Table
 from ...service.wording import plural
-from .changes import DESTROYING, HARMLESS, Answer, Step, answer_in, kind_of_error
+from .changes import DESTROYING_BY_KIND, HARMLESS, Answer, Step, answer_in
 from .gold import Option
 from .policies import DOSE, RATIO
 from .rows import CheckedRow
@@ -53,8 +53,10 @@ def case_of(row: CheckedRow) -> Case | None:
     gold = answer_in(row.rollout.response)
     if gold is None:
         return None
-    changed = [(title, change(gold)) for title, change in DESTROYING.items()]
-    wrong = [(kind_of_error(title), title, answer.text) for title, answer in changed if answer != gold]
+    changed = [
+        (kind, title, change(gold)) for kind, changes in DESTROYING_BY_KIND.items() for title, change in changes.items()
+    ]
+    wrong = [(kind, title, answer.text) for kind, title, answer in changed if answer != gold]
     same = [(title, change(gold)) for title, change in HARMLESS.items()]
     return Case(gold.text, [(title, answer.text) for title, answer in same if answer != gold], wrong)
 

@@ -40,7 +40,7 @@ PARAMETER = re.compile(r"(\w++)\s*+=\s*+")
 FEW = 256  # values whose inversions are counted by insertion, which is quadratic
 
 NO_OUTPUT = ""
-"""In place of the output that a value is, for a value that is none."""
+"""Stands for a value that is not the output of a step."""
 
 NO_STEPS = "no_steps"
 NO_REFERENCE_STEPS = "no_reference_steps"

@@ -160,7 +160,8 @@ class Dialect(ABC):
 
     def label(self, options: Any) -> list[str]:
         """Return the names of the members, one inside the other, that lead to the reference or the references."""
-        return [self.fields[-1]]
+        path: str = options.reference_path
+        return path.removesuffix("[]").split(".")
 
     @abstractmethod
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:

@@ -26,9 +26,6 @@ class EvalProtocol(Dialect):
     fields = ("messages",)
     missing_reference = "the row's reference"
 
-    def label(self, options: EvalProtocolOptions) -> list[str]:
-        return [options.reference_path]
-
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         messages = request["messages"]
         value = parsed(messages) if len(messages) <= MAX_PARSED_BYTES else messages

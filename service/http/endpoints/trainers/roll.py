@@ -41,9 +41,6 @@ class Roll(Dialect):
     fields = ("response",)
     missing_reference = "the row's column `ground_truth`, or `ground_truth` of `reward_ref_info`"
 
-    def label(self, options: RollOptions) -> list[str]:
-        return options.reference_path.split(".")
-
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         return Rollouts(array_of(request["response"]), "response", array_of(label))
 
