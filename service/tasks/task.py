@@ -110,10 +110,11 @@ class TaskRecord(BaseModel):
     """Base of the schemas of records. Further fields are ignored.
 
     The model validates and documents; tasks get the plain dictionaries. A record that does not validate is an error of
-    the request, so a field that a task reads leniently (a response that may be null) has a lenient type.
+    the request, so a field that a task reads leniently (a response that may be null) has a lenient type. Fields have
+    the benchmarks' names, also those that begin with `model_`.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=True, protected_namespaces=())
 
 
 class TaskOptions(BaseModel):
