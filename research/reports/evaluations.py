@@ -176,17 +176,21 @@ def options_for(
         if not takers:
             valid = sorted({option for task in tasks for option in task.options.model_fields})
             issues.append(Issue(f"options.{name}", "unknown_option", f"the option {one_of(name, valid)}"))
-    named = [{USUAL, "all", *(metric.name for metric in task.metrics)} for task in tasks]
+    offered = [
+        [metric.name for metric in task.offered(task.options.model_construct(**own))]
+        for task, own in zip(tasks, chosen, strict=True)
+    ]
+    named = [{USUAL, "all", *names} for names in offered]
     for k, name in enumerate(metrics if len(tasks) > 1 else ()):
         if not any(name in names for names in named):
             issues.append(Issue(f"options.metrics[{k}]", "unknown_metric", one_of(name, sorted(set().union(*named)))))
     if issues:
         raise InvalidRequest(issues)
     of_tasks: list[dict[str, Any] | None] = []
-    for task, own, names in zip(tasks, chosen, named, strict=True):
+    for own, every, names in zip(chosen, offered, named, strict=True):
         wanted = [name for name in metrics if name in names or len(tasks) == 1]
         if "all" in wanted:
-            wanted = [metric.name for metric in task.offered(task.options.model_construct(**own))]
+            wanted = every
         of_tasks.append(None if metrics and not wanted else own | ({"metrics": wanted} if wanted else {}))
     return of_tasks
 

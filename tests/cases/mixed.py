@@ -56,7 +56,7 @@ ROWS = [
     Row("bioprobench.err", "perhaps", {"is_correct": False}, "3", 0.0, "no_truth_value", 0.0),
     Row("score", "nothing", STEPS, "prompt 1", 0.0, "missing_sections", 0.0),
     Row("bioplanner", "spin(cells='HeLa')", PROGRAM, "prompt 5", 0.5, "ok", 0.0),
-    Row("sgi.wet_experiment", "a = <Spin>(\n    tube=x\n)", WET, "prompt 6", 0.25, "ok", 0.0),
+    Row("sgi.wet_experiment", "<answer>a = <Spin>(\n    tube=x\n)</answer>", WET, "prompt 6", 0.25, "ok", 0.0),
     Row("bioprobench.pqa", block("6 µM & 90"), {"answer": "5 µM"}, "prompt 2", 0.0, "ok", 0.0),
     Row("bioprobench.pqa", "5 µM & 90", {"answer": "5 µM"}, "prompt 2", 0.0, "no_markers", 0.0),
     Row("score", "x" * 262_145, STEPS, "prompt 1", 0.0, "too_long", 0.0),

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from assay.research.reports.evaluations import options_for
+from assay.service.errors import InvalidRequest
+from assay.service.tasks.evaluation import task_named
 from tests.command_line import read_rows, write_rows
 from tests.prepare.published import ERR, EVAL, ORD, PQA, RIGHT
 
@@ -62,6 +65,15 @@ def test_options_and_metrics_are_for_the_tasks_that_have_them(folder: str, call:
     }.items():
         done = evaluate(*flags)
         assert (done.exit_code, said in done.stderr) == (2, True), done.output
+
+
+def test_a_metric_is_for_the_tasks_whose_profile_has_it() -> None:
+    tasks = [task_named("bioprobench.ord"), task_named("bioprobench.gen")]
+    in_both = {"profile": "bioprobench-2", "metrics": ["exact_match"]}
+    assert options_for(tasks, {}, ["exact_match"]) == [{"metrics": ["exact_match"]}, None]
+    assert options_for(tasks, {"profile": "bioprobench-2"}, ["exact_match"]) == [in_both, in_both]
+    with pytest.raises(InvalidRequest, match="unknown_metric"):
+        options_for(tasks, {}, ["token_f1"])
 
 
 def test_models_are_compared_task_by_task(folder: str, call: Call, small_wordnet: Path) -> None:

@@ -27,7 +27,10 @@ from tests.trainers.pairs import BAD_RECORD, EXPECTED, TEXTS, all_finite, check_
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 
-SOURCES = "assay, scirecipe=score, pqa=bioprobench.pqa, bioprobench.ord, bioprobench.err, lexical, bioplanner"
+SOURCES = (
+    "assay, scirecipe=score, pqa=bioprobench.pqa, bioprobench.ord, bioprobench.err, lexical, bioplanner, "
+    "sgi.wet_experiment"
+)
 NAMED = {"score": "scirecipe", "bioprobench.pqa": "pqa"}
 """Data sources that are not the name of their task."""
 
