@@ -144,7 +144,7 @@ class RouteTable:
         reply: Mapping[str, Any] | None = None,
         **description: Any,
     ) -> None:
-        """Register one route with its kinds of errors; POST routes get a default `intake`."""
+        """Register one route with its kinds of errors."""
         guarded = is_guarded(path)
         responses = problems_of(("unauthorized", *kinds) if guarded else kinds)
         responses[200] = dict(reply or {})
@@ -164,15 +164,16 @@ class RouteTable:
         route.traced = traced
         if guarded:
             route.keys = self._keys
-        if method == "POST" or intake is not None:
-            route.intake = intake or self.intake()
+        route.intake = intake
 
-    def add_post(
+    def add_with_body(
         self,
         path: str,
         endpoint: Any,
         *models: type[BaseModel],
         example: tuple[Any, Any],
+        method: str = "POST",
+        intake: Intake | None = None,
         kinds: tuple[str, ...] = SCORING_KINDS,
         parameters: Iterable[dict[str, Any]] = (),
         content: Mapping[str, Any] = MappingProxyType({}),
@@ -185,7 +186,8 @@ class RouteTable:
         extra["requestBody"]["content"].update(content)
         if reply is not None:
             description["reply"] = {"content": {"application/json": {"example": reply}, **content}}
-        self.add("POST", path, endpoint, kinds, models=models, openapi_extra=extra, **description)
+        intake = intake or self.intake()
+        self.add(method, path, endpoint, kinds, models=models, intake=intake, openapi_extra=extra, **description)
 
     def add_heads(self) -> None:
         for (path, method), route in list(self.by_address.items()):
@@ -210,7 +212,7 @@ def add_routes(app: FastAPI, state: ServiceState, about: About) -> dict[tuple[st
 
 def add_scoring(table: RouteTable, state: ServiceState) -> None:
     endpoint = ScoreEndpoint(state.paths, state.rewarders, state.metrics)
-    table.add_post(
+    table.add_with_body(
         "/v1/score",
         endpoint.score,
         *(ScoreRequest, TaskRewardRequest),
@@ -223,7 +225,7 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
         summary="Score responses",
         tags=["scoring"],
     )
-    table.add_post(
+    table.add_with_body(
         "/v1/explain",
         explain_endpoint(state.paths, state.evaluators),
         ExplainRequest,
@@ -236,7 +238,7 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
 
 
 def add_evaluation(table: RouteTable, state: ServiceState, about: About) -> None:
-    table.add_post(
+    table.add_with_body(
         "/v1/evaluate",
         evaluate_endpoint(state.paths.limits, state.evaluators),
         EvaluateRequest,
@@ -254,7 +256,7 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
 
     def add_post(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, **options: Any) -> None:
         options |= {"response_model": reply, "summary": summary, "tags": ["trainers"]}
-        table.add_post(path, endpoint, request, example=trainers.EXAMPLES[path], **options)
+        table.add_with_body(path, endpoint, request, example=trainers.EXAMPLES[path], **options)
 
     def add_rewards(path: str, dialect: Dialect, trainer: str, request: type[BaseModel], reply: Any) -> None:
         endpoint = TrainerEndpoint(dialect, state.paths, state.rewarders, state.metrics, state.refusals)
@@ -270,15 +272,13 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
     evaluate = "/compat/eval-protocol/evaluate"
     add_rewards(evaluate, EvalProtocol(), "eval-protocol", trainers.EvaluationRequest, trainers.EvaluationResult)
     add_rewards("/compat/roll/submit", Roll(), "ROLL", trainers.RollRequest, trainers.RollReply)
-    table.add(
-        "GET",
+    table.add_with_body(
         "/compat/roll/result",
         roll_result,
-        SCORING_KINDS,
+        trainers.RollResultRequest,
+        example=trainers.ROLL_RESULT,
+        method="GET",
         intake=table.intake(max_bytes=MAX_RESULT_REQUEST),
-        models=(trainers.RollResultRequest,),
-        openapi_extra=body_of(trainers.RollResultRequest, example=trainers.ROLL_RESULT[0]),
-        reply={"content": {"application/json": {"example": trainers.ROLL_RESULT[1]}}},
         response_model=trainers.RollResult,
         summary="ROLL: the result of a rollout",
         tags=["trainers"],

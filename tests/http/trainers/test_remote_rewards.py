@@ -1,20 +1,34 @@
-"""What ROLL and eval-protocol send, what miles and vime send to slime's route, and NeMo RL's reward components."""
+"""ROLL's results, eval-protocol's messages, sixty rewards of each, and NeMo RL's reward components."""
 
 from __future__ import annotations
 
 import base64
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
-from assay import Scorer
+from assay import Scorer, ScoreSettings
+from assay.service.http.endpoints.trainers.nemo_gym import NemoGymOptions
 from tests.cases.writing import told
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
-from tests.http.trainers.trainer_bytes import GYM, ROLLOUTS, SLIME, Rollout, body_of, expected_of
+from tests.http.trainers.trainer_bytes import (
+    EVALUATE,
+    GYM,
+    ROLLOUTS,
+    SLIME,
+    SUBMIT,
+    Rollout,
+    body_of,
+    expected_of,
+    numbers_in,
+)
 from tests.servers import serving
 
-SUBMIT, RESULT, EVALUATE = "/compat/roll/submit", "/compat/roll/result", "/compat/eval-protocol/evaluate"
+RESULT = "/compat/roll/result"
 KEY = "swordfish-swordfish"
 
 
@@ -36,20 +50,8 @@ def sample(chance: random.Random) -> Rollout:
 SIXTY = [*ROLLOUTS, *map(sample, map(random.Random, range(52)))]
 
 
-def roll(response: object, reference: object) -> dict[str, object]:
-    """Return what `RewardSystemHandler.submit_task` sends."""
-    ids = {"project_id": "p", "experiment_id": "e", "global_step": 0, "data_id": "1", "rollout_id": "1-0"}
-    further = {"priority": 1, "prompt": "How?", "reward_manager": [{"plugin_name": "x"}], "timeout": 300}
-    return {**ids, **further, "response": response, "reward_info": {"ground_truth": reference}}
-
-
 def roll_result(client: httpx.Client, request_id: str, **options: object) -> httpx.Response:
     return client.request("GET", RESULT, json={"reward_request_id": request_id}, **options)  # type: ignore[arg-type]
-
-
-def evaluation(response: object, reference: object) -> dict[str, object]:
-    messages = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": response}]
-    return {"messages": messages, "ground_truth": reference, "kwargs": {}}
 
 
 def test_sixty_rewards(client):
@@ -57,57 +59,40 @@ def test_sixty_rewards(client):
     expected_rows = expected_of(SIXTY)
     assert len({expected["reward"] for expected in expected_rows}) > 20
     for k, (rollout, expected) in enumerate(zip(SIXTY, expected_rows, strict=True)):
-        slash, reward = "/" * (k % 2), expected.pop("reward")
-        reply = client.post(SUBMIT + slash, json=roll(*rollout)).json()
-        assert reply["errcode"] == 0
-        result = roll_result(client, reply["reward_request_id"]).json()
-        dimensions = {name: value["score"] for name, value in result["dimention_reward_score"].items()}
-        assert (result["errcode"], result["reward_score"], dimensions) == (0, reward, expected)
-        result = client.post(EVALUATE + slash, json=evaluation(*rollout)).json()
-        assert (result["score"], result["is_score_valid"]) == (reward, True)
-        assert {name: metric["score"] for name, metric in result["metrics"].items()} == expected
-        assert result["step_outputs"] == [{"step_index": 0, "base_reward": reward}]
-        sample = {"prompt": [{"role": "user", "content": "How?"}], "response": rollout[0], "label": rollout[1]}
-        assert client.post(SLIME + slash, json=sample).json()["reward"] == reward
-        assert client.post(f"{SLIME}{slash}?format=float", json=sample).json() == reward
-
-
-@pytest.mark.parametrize(
-    ("path", "make", "place"),
-    [(SUBMIT, roll, "reward_info.ground_truth"), (EVALUATE, evaluation, "ground_truth"), (SLIME, None, "label")],
-)
-def test_a_wrong_reference_is_an_error(client, path, make, place):
-    make = make or (lambda *rollout: body_of(SLIME, *rollout))
-    for reference, reason in (("no step", "bad_step_line"), (None, "wrong_type"), (7, "wrong_type")):
-        document = problem_of(client.post(path, json=make(PERFECT, reference)), 422)
-        assert errors_of(document) == [(place, reason)]
+        replies = {}
+        for path in (SUBMIT, EVALUATE, SLIME):
+            replies[path] = client.post(path + "/" * (k % 2), json=body_of(path, *rollout))
+            assert numbers_in(replies[path]) == expected
+        reward = client.post(f"{SLIME}{'/' * (k % 2)}?format=float", json=body_of(SLIME, *rollout)).json()
+        result = roll_result(client, replies[SUBMIT].json()["reward_request_id"]).json()
+        dimensions = {name: {"score": value} for name, value in expected.items() if name != "reward"}
+        assert result == {"errcode": 0, "reward_score": reward, "dimention_reward_score": dimensions}
+        assert reward == expected["reward"]
 
 
 def test_malformed_requests(client):
+    missing = "missing_field"
     for path, body, errors in (
-        (SUBMIT, {"response": "x"}, [("reward_info.ground_truth", "missing_field")]),
-        (SUBMIT, {"reward_info": {"ground_truth": REFERENCE}}, [("response", "missing_field")]),
-        (EVALUATE, {"messages": [], "ground_truth": REFERENCE}, [("messages", "missing_field")]),
-        (EVALUATE, {"messages": 7, "ground_truth": REFERENCE}, [("messages", "wrong_type"), ("messages", None)]),
-        (EVALUATE, evaluation(7, REFERENCE), [("messages[1].content", "wrong_type")]),
-        (EVALUATE, {"messages": evaluation(PERFECT, 0)["messages"]}, [("ground_truth", "missing_field")]),
+        (SUBMIT, {"response": "x"}, [("reward_info.ground_truth", missing)]),
+        (SUBMIT, {"reward_info": {"ground_truth": REFERENCE}}, [("response", missing)]),
+        (EVALUATE, {"messages": [], "ground_truth": REFERENCE}, [("messages", missing)]),
+        (EVALUATE, {"messages": 7, "ground_truth": REFERENCE}, [("messages", "wrong_type"), ("messages", missing)]),
+        (EVALUATE, body_of(EVALUATE, 7, REFERENCE), [("messages[1].content", "wrong_type")]),
+        (EVALUATE, {"messages": body_of(EVALUATE, PERFECT, 0)["messages"]}, [("ground_truth", missing)]),
     ):
-        found = errors_of(problem_of(client.post(path, json=body), 422))
-        assert [(place, reason) for place, reason in found] == [
-            (place, reason or "missing_field") for place, reason in errors
-        ]
+        assert errors_of(problem_of(client.post(path, json=body), 422)) == errors
 
 
 def test_thoughts_beside_the_text_are_put_back(client):
     thought, text = PERFECT.removeprefix("<think>").split("</think>")
     for content in (text, [{"type": "text", "text": text}]):
-        body = evaluation(content, REFERENCE)
-        body["messages"][1]["reasoning_content"] = thought  # type: ignore[index]
+        body = body_of(EVALUATE, content, REFERENCE)
+        body["messages"][1]["reasoning_content"] = thought
         assert client.post(EVALUATE, json=body).json()["score"] == 1.0
 
 
 def test_a_damaged_id_is_no_reward(client):
-    request_id = client.post(SUBMIT, json=roll(PERFECT, REFERENCE)).json()["reward_request_id"]
+    request_id = client.post(SUBMIT, json=body_of(SUBMIT, PERFECT, REFERENCE)).json()["reward_request_id"]
     data = bytearray(base64.urlsafe_b64decode(request_id))
     changed = base64.urlsafe_b64encode(data.replace(b'"reward":1.0', b'"reward":9.0')).decode()
     for wrong in (changed, request_id[:-4], request_id + "AAAA", "", "é", "AAAA", f" {request_id}"):
@@ -133,8 +118,9 @@ def test_keys_in_the_headers_of_roll_and_eval_protocol():
             ({"X-Api-Key": ""}, 401),
             ({"Authorization": "Bearer wrong", "X-Api-Key": KEY}, 401),
         ):
-            for path, make in ((SUBMIT, roll), (EVALUATE, evaluation)):
-                assert client.post(path, json=make(PERFECT, REFERENCE), headers=headers).status_code == status
+            for path in (SUBMIT, EVALUATE):
+                reply = client.post(path, json=body_of(path, PERFECT, REFERENCE), headers=headers)
+                assert reply.status_code == status
             assert roll_result(client, "x", headers=headers).status_code == (422 if status == 200 else 401)
 
 
@@ -179,9 +165,11 @@ def test_one_component_where_score_is_no_sum(client):
 
 
 def test_the_sum_is_exact_for_any_values():
-    chance = random.Random(7)
-    for _ in range(100_000):
-        reward = chance.random() * 10.0 ** chance.randint(-300, 2)
-        share = reward * chance.random() ** chance.randint(0, 9)
-        content = reward - share
-        assert (reward - content) + content == reward
+    chance, options = random.Random(7), NemoGymOptions(reward_components=True)
+    options.prepare(ScoreSettings())
+    for _ in range(20_000):
+        reward, order = chance.random() * 10.0 ** chance.randint(-300, 2), chance.random() ** chance.randint(0, 9)
+        components = {"order": np.float64(order), "semantics": np.float64(order + chance.random())}
+        scores: Any = SimpleNamespace(rewards=np.float64(reward), task_codes=[0], components=components)
+        parts = options.components(scores)["reward_components"]
+        assert parts["order"] + parts["content"] == reward

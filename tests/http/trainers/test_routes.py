@@ -15,7 +15,7 @@ from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
-    GYM,
+    LABEL_PATHS,
     OPENRLHF,
     PATHS,
     ROLLOUTS,
@@ -29,7 +29,6 @@ from tests.http.trainers.trainer_bytes import (
 from tests.servers import serving
 
 BODIES = {path: body_of(path, SWAPPED + EOS, REFERENCE) for path in PATHS}
-LABEL_PATHS = {OPENRLHF: "labels[0]", SLIME: "label", GYM: "reference"}
 every_reward = pytest.mark.parametrize("path", PATHS)
 
 
@@ -71,6 +70,13 @@ def test_alternatives(client, path, ballast):
         document = problem_of(client.post(path, json=body_of(path, SWAPPED, {"any_of": any_of})), 422)
         places = {k: f"{LABEL_PATHS[path]}.any_of[{k}]" if k else LABEL_PATHS[path] for k in errors}
         assert errors_of(document) == [(places[k], reason) for k, reason in errors.items()]
+
+
+@every_reward
+def test_a_wrong_reference_is_an_error(client, path):
+    for reference, reason in (("no step", "bad_step_line"), (None, "wrong_type"), (7, "wrong_type")):
+        document = problem_of(client.post(path, json=body_of(path, PERFECT, reference)), 422)
+        assert errors_of(document) == [(LABEL_PATHS[path], reason)]
 
 
 SETTINGS = [

@@ -17,10 +17,12 @@ from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import COMMAND_LINE, PERFECT, REFERENCE, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
+    EVALUATE,
     GYM,
     OPENRLHF,
     PATHS,
     SLIME,
+    SUBMIT,
     TASK_NUMBERS,
     body_of,
     gym,
@@ -31,7 +33,10 @@ from tests.http.trainers.trainer_bytes import (
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs" / "trainers"
-FIELDS = {OPENRLHF: "task", SLIME: "label.task", GYM: "metadata.task"}
+FIELDS = {
+    **{OPENRLHF: "task", SLIME: "label.task", GYM: "metadata.task"},
+    **{SUBMIT: "reward_info.ground_truth.task", EVALUATE: "ground_truth.task"},
+}
 SETTINGS = {
     "order": "lcs",
     **{f"{task}.{name}": value for task in REWARD_TASKS[1:] for name, value in OPTIONS.get(task, {}).items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -21,7 +23,14 @@ PROMPT = SYSTEM + "<|im_start|>user\nHow do I lyse cells at 4 °C?<|im_end|>\n<|
 """A prompt with all four tags, as a chat template renders it."""
 
 OPENRLHF, SLIME, GYM = "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"
-PATHS = [OPENRLHF, SLIME, GYM]
+SUBMIT, EVALUATE = "/compat/roll/submit", "/compat/eval-protocol/evaluate"
+LABEL_PATHS = {
+    **{OPENRLHF: "labels[0]", SLIME: "label", GYM: "reference"},
+    **{SUBMIT: "reward_info.ground_truth", EVALUATE: "ground_truth"},
+}
+"""Where requests have the reference."""
+
+PATHS = list(LABEL_PATHS)
 """The routes that give rewards."""
 
 FREQUENT = (
@@ -79,12 +88,19 @@ def gym(*output: dict[str, Any], **row: Any) -> dict[str, Any]:
     }
 
 
-def body_of(path: str, response: str, reference: Any, **further: Any) -> dict[str, Any]:
+def body_of(path: str, response: Any, reference: Any, **further: Any) -> dict[str, Any]:
     """Return a request of one rollout with further members."""
     if path == GYM:
         return gym(message(response), reference=reference, **further)
     if path == OPENRLHF:
         return openrlhf([response], [reference]) | further
+    if path == SUBMIT:  # as `RewardSystemHandler.submit_task` of ROLL sends it
+        ids = {"project_id": "p", "experiment_id": "e", "global_step": 0, "data_id": "1", "rollout_id": "1-0"}
+        about = {"priority": 1, "prompt": "How?", "reward_manager": [{"plugin_name": "x"}], "timeout": 300}
+        return {**ids, **about, "response": response, "reward_info": {"ground_truth": reference}, **further}
+    if path == EVALUATE:
+        messages = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": response}]
+        return {"messages": messages, "ground_truth": reference, "kwargs": {}, **further}
     return {"prompt": PROMPT, "response": response, "label": reference, **further}
 
 
@@ -119,6 +135,14 @@ def numbers_in(
     elif "response" in document:
         assert tuple(document)[: 2 + len(echoed)] == ("responses_create_params", "response", *echoed)
         document = dict(list(document.items())[2 + len(echoed) :])
+    elif "reward_request_id" in document:
+        assert document["errcode"] == 0
+        document = json.loads(base64.urlsafe_b64decode(document["reward_request_id"])[16:])
+    elif "metrics" in document:
+        metrics, score = document["metrics"], document["score"]
+        assert all(metric["is_score_valid"] for metric in (document, *metrics.values()))
+        assert document["step_outputs"] == [{"step_index": 0, "base_reward": score}]
+        document = {"reward": score, **{name: metric["score"] for name, metric in metrics.items()}}
     assert tuple(document) == ("reward", *names)
     assert all(type(value) is float and math.isfinite(value) for value in document.values())
     return document

@@ -7,7 +7,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -73,9 +73,6 @@ class RouteOptions(BaseModel):
         description="The row's field with the name of its task; `a.b` is the field b of a. A row without it is SCORE's."
         " Options of other tasks have the form `bioprobench.ord.repeats=failed`.",
     )
-
-    reference_path: ClassVar[str]
-    """The path of a row's reference in the request, ending in `[]` for an array."""
 
     @property
     def names_tasks(self) -> bool:
@@ -153,15 +150,15 @@ def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:
 
 
 class Dialect(ABC):
-    options: type[RouteOptions]
+    options: type[RouteOptions] = RouteOptions
     fields: tuple[str, ...]
+    reference: str
+    """The path of a row's reference in the request, ending in `[]` for an array."""
     missing_reference: str | None = None
     """The detail of an error about a missing reference, if it is not one of `fields`."""
 
-    def label(self, options: Any) -> list[str]:
-        """Return the names of the members, one inside the other, that lead to the reference or the references."""
-        path: str = options.reference_path
-        return path.removesuffix("[]").split(".")
+    def reference_path(self, options: Any) -> str:
+        return self.reference
 
     @abstractmethod
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
@@ -181,7 +178,6 @@ class Dialect(ABC):
 class OpenRlhfOptions(RouteOptions):
     """Query options of the route for OpenRLHF, for its dynamic filtering."""
 
-    reference_path: ClassVar[str] = "labels[]"
     scores: Literal["rewards", "passed"] = Field(
         "rewards",
         description="The `scores` of the reply, whose mean over a group dynamic filtering compares with its range: the "
@@ -194,6 +190,7 @@ class OpenRlhf(Dialect):
 
     options = OpenRlhfOptions
     fields = ("query", "prompts", "labels")
+    reference = "labels[]"
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         return Rollouts(request["query"], "query[]", label, request["prompts"])
@@ -208,7 +205,6 @@ class OpenRlhf(Dialect):
 class SlimeOptions(RouteOptions):
     """The form of the reply."""
 
-    reference_path: ClassVar[str] = "label"
     format: Literal["object", "float"] = Field(
         "object", description="The reply: an object (for --reward-key reward), or the bare reward."
     )
@@ -219,6 +215,7 @@ class Slime(Dialect):
 
     options = SlimeOptions
     fields = ("response", "label")
+    reference = "label"
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         return Rollouts(array_of(request["response"]), "response", array_of(label))

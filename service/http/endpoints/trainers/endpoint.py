@@ -218,12 +218,12 @@ class TrainerEndpoint:
         """Answer a request; None if its body is `inline` but has many rows or alternatives, as in `answer_json`."""
         times.start()
         dialect, options, limits = self._dialect, query.options, self._paths.limits
-        field, *members = dialect.label(options)
+        path, task = dialect.reference_path(options), options.task or SCORE
+        field, *members = path.removesuffix("[]").split(".")
         names = tuple(dict.fromkeys((*dialect.fields, field)))
         request = JsonObject(body.plain(limits.max_body_bytes), names)
         is_echo = dialect.missing_reference is not None and field in dialect.fields
         label: bytes = ABSENT if is_echo else follow(request[field], members)
-        path, task = options.reference_path, options.task or SCORE
         codes: list[int] = []
         task_issues: list[Issue] = []
         if options.task_field is not None:
@@ -286,7 +286,7 @@ class TrainerEndpoint:
         """
         issues = issues + in_query(issue for issue in batch_issues if issue.path.startswith("config."))
         reference_issues = [issue for issue in batch_issues if issue.path.startswith("references[")]
-        reference_issues = rename_paths(reference_issues, "references", query.options.reference_path)
+        reference_issues = rename_paths(reference_issues, "references", self._dialect.reference_path(query.options))
         only_references = reference_issues and not issues
         masked = self._dialect.masked(reference_issues, request, query.options) if only_references else None
         problem = invalid_request(issues + reference_issues, len(issues) + len(reference_issues) + unlisted)

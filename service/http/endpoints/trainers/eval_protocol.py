@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 
@@ -13,17 +13,11 @@ from .nemo_gym import MAX_PARSED_BYTES, OutputReader
 from .rows import JsonObject, array_of, parsed
 
 
-class EvalProtocolOptions(RouteOptions):
-    """Query options of the route for eval-protocol."""
-
-    reference_path: ClassVar[str] = "ground_truth"
-
-
 class EvalProtocol(Dialect):
     """POST /compat/eval-protocol/evaluate: chat messages, of which the assistant's last one is scored."""
 
-    options = EvalProtocolOptions
     fields = ("messages",)
+    reference = "ground_truth"
     missing_reference = "the row's reference"
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
@@ -32,7 +26,7 @@ class EvalProtocol(Dialect):
         text = OutputReader(issues).last_reply(value, "messages") if messages else ""
         return Rollouts(orjson.dumps([text]), "messages", array_of(label))
 
-    def encode(self, scores: Scores, request: JsonObject, options: EvalProtocolOptions, every_task: bool) -> bytes:
+    def encode(self, scores: Scores, request: JsonObject, options: RouteOptions, every_task: bool) -> bytes:
         numbers = numbers_of_one(scores, every_task)
         score, reason = numbers.pop("reward"), str(scores.reasons[0])
         metrics: dict[str, dict[str, Any]] = {

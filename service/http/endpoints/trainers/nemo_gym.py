@@ -110,10 +110,6 @@ class NemoGymOptions(RouteOptions):
             raise invalid_request([Issue("query.reward_components", "conflict", detail)])
         return {"reward_components": parts}
 
-    @property
-    def reference_path(self) -> str:  # type: ignore[override]
-        return self.reference_field
-
 
 class NemoGym(Dialect):
     """A data-set row plus the model's output; prompt and output are echoed unchanged, and scalar fields of the row."""
@@ -122,8 +118,8 @@ class NemoGym(Dialect):
     fields = (PARAMETERS, RESPONSE)
     missing_reference = "the row's reference; `reference_field` names another field"
 
-    def label(self, options: NemoGymOptions) -> list[str]:
-        return options.reference_field.split(".")
+    def reference_path(self, options: NemoGymOptions) -> str:
+        return options.reference_field
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         parameters, response = request[PARAMETERS], request[RESPONSE]

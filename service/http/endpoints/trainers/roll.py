@@ -6,10 +6,7 @@ The service keeps no state: the id of a request holds its result, so any worker 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
-import math
-from typing import Any, ClassVar
 
 import orjson
 
@@ -28,23 +25,17 @@ MAX_RESULT_REQUEST = 1 << 14
 DIGEST_BYTES = 16
 
 
-class RollOptions(RouteOptions):
-    """Query options of the route for ROLL."""
-
-    reference_path: ClassVar[str] = "reward_info.ground_truth"
-
-
 class Roll(Dialect):
     """POST /compat/roll/submit: one rollout of ROLL's `RemoteRewardSystemWorker`, scored at once."""
 
-    options = RollOptions
     fields = ("response",)
+    reference = "reward_info.ground_truth"
     missing_reference = "the row's column `ground_truth`, or `ground_truth` of `reward_ref_info`"
 
     def rollouts(self, request: JsonObject, label: bytes, issues: list[Issue]) -> Rollouts:
         return Rollouts(array_of(request["response"]), "response", array_of(label))
 
-    def encode(self, scores: Scores, request: JsonObject, options: RollOptions, every_task: bool) -> bytes:
+    def encode(self, scores: Scores, request: JsonObject, options: RouteOptions, every_task: bool) -> bytes:
         return orjson.dumps({"errcode": 0, REQUEST_ID: request_id_of(numbers_of_one(scores, every_task))})
 
 
@@ -64,22 +55,13 @@ def digest_of(result: bytes) -> bytes:
 def numbers_from(request_id: str) -> dict[str, float] | None:
     """Return the result that an id holds; None for an id that is damaged or not ours."""
     try:
-        data = base64.b64decode(request_id.encode("ascii"), b"-_", validate=True)
-    except (UnicodeEncodeError, binascii.Error):
-        return None
-    digest, result = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
-    if digest != digest_of(result):
-        return None
-    try:
-        numbers = orjson.loads(result)
-    except orjson.JSONDecodeError:
+        data = base64.b64decode(request_id, b"-_", validate=True)
+        digest, result = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+        numbers = orjson.loads(result) if digest == digest_of(result) else None
+    except ValueError:
         return None
     is_result = isinstance(numbers, dict) and "reward" in numbers
-    return numbers if is_result and all(map(is_finite_number, numbers.values())) else None
-
-
-def is_finite_number(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value)
+    return numbers if is_result and all(type(value) is float for value in numbers.values()) else None
 
 
 async def roll_result(exchange: Exchange) -> None:
