@@ -43,17 +43,11 @@ PLAIN_RESPONSE = "Step 1: Add 5 ml of PBS."
 PLAIN_REFERENCE = 'Step 1: {"action": "add", "objects": ["PBS"], "parameters": ["5 ml"]}'
 
 
-class KnownFault(NamedTuple):
-    before: tuple[int, int]
-    """The first version without it."""
-    what: str
-
-
 KNOWN_FAULTS = {
-    "trl": KnownFault((1, 14), "with several processes, each logs every mean, as NaN without a row: upgrade to 1.14"),
-    "verl": KnownFault((0, 9), "before 0.9 the option is custom_reward_function.path, without `reward.` in front"),
+    "trl": ((1, 14), "with several processes, each logs every mean, as NaN without a row: upgrade to 1.14"),
+    "verl": ((0, 9), "before 0.9 the option is custom_reward_function.path, without `reward.` in front"),
 }
-
+"""The first version without the fault, and what it is."""
 
 Row = tuple[str, Any, "str | None"]
 """A response, its reference and its task."""
@@ -65,6 +59,9 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return f"{'ok' if self.is_ok else '!!'}  {self.text}"
+
+
+Findings = Generator[Finding, None, Any]
 
 
 def check(
@@ -91,18 +88,13 @@ def check(
         yield from attempted("configuration", partial(check_configuration, client))
         row: Row = (PLAIN_RESPONSE, PLAIN_REFERENCE, None)
         if rows is not None:
-            try:
-                row = row_of(rows, trainer)
-            except (AssayError, OSError, ValueError, ImportError) as error:
-                yield Finding(False, f"{rows}: {error}")
-            else:
-                yield from attempted(rows, partial(check_row, client, rows, row))
+            row = (yield from attempted(rows, partial(check_row, client, rows, trainer))) or row
         yield from attempted("latency", partial(check_latency, client, row, batch, trainer))
 
 
-def attempted(name: str, checks: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def attempted(name: str, checks: Callable[[], Findings]) -> Findings:
     try:
-        yield from checks()
+        return (yield from checks())
     except (AssayError, OSError, ValueError, ImportError) as error:
         yield Finding(False, f"{name}: {error}")
 
@@ -123,14 +115,12 @@ def check_trainer(trainer: str) -> Iterator[Finding]:
         yield Finding(False, f"trainer: {trainer} is not installed here: run this in its environment")
         return
     numbers = re.match(r"([0-9]+)\.([0-9]+)", version)
-    fault = KNOWN_FAULTS.get(trainer)
-    if fault is not None and numbers is not None and (int(numbers[1]), int(numbers[2])) < fault.before:
-        yield Finding(False, f"trainer: {trainer} {version}: {fault.what}")
-    else:
-        yield Finding(True, f"trainer: {trainer} {version}")
+    repaired, fault = KNOWN_FAULTS.get(trainer, ((0, 0), ""))
+    has_fault = numbers is not None and (int(numbers[1]), int(numbers[2])) < repaired
+    yield Finding(not has_fault, f"trainer: {trainer} {version}{f': {fault}' if has_fault else ''}")
 
 
-def check_address(client: Client, address: Address) -> Generator[Finding, None, bool]:
+def check_address(client: Client, address: Address) -> Findings:
     """Check name, connection, readiness, clock, key and version of one service; return whether it can be used."""
     at = address.described
     has_key = client.settings.api_key is not None or address.authorization
@@ -183,21 +173,16 @@ def fetched(client: Client, address: Address, path: str, with_key: bool = True) 
     return completed(client._transport.exchange(exchange))
 
 
-def check_configuration(client: Client) -> Iterator[Finding]:
+def check_configuration(client: Client) -> Findings:
     scores = client.score([PLAIN_RESPONSE], [PLAIN_REFERENCE], timeout=PROBE_SECONDS)
     yield Finding(True, f"configuration: {scores.config_id} {scores.signature}")
 
 
-def row_of(path: str, trainer: str | None) -> Row:
-    """Return the first row of a data set, with an answer that has the steps of a reference that is SCORE's text."""
+def check_row(client: Client, path: str, trainer: str | None) -> Findings:
+    """Score an answer to the first row of a data set, the gold answer if its reference is SCORE's text; return both."""
     reference, task = reference_in(first_row(path), trainer)
     is_text = isinstance(reference, str) and not reference.lstrip().startswith("{")  # else the text of an object
-    is_answered = is_text and task in (None, SCORE)
-    return gold_answer(reference) if is_answered else PLAIN_RESPONSE, reference, task
-
-
-def check_row(client: Client, path: str, row: Row) -> Iterator[Finding]:
-    response, reference, task = row
+    response = gold_answer(reference) if is_text and task in (None, SCORE) else PLAIN_RESPONSE
     score = client.score_one(response, reference, task=task, timeout=PROBE_SECONDS)
     if response == PLAIN_RESPONSE:
         yield Finding(True, f"{path}: {task or SCORE}, the reference of the first row can be read")
@@ -205,6 +190,7 @@ def check_row(client: Client, path: str, row: Row) -> Iterator[Finding]:
         detail = f"{path}: {SCORE}, an answer with the steps of the first row earns {score.reward:g} ({score.reason})"
         remedy = "" if score.reason == "ok" else ": run `assay check` on it"
         yield Finding(not remedy, detail + remedy)
+    return response, reference, task
 
 
 def first_row(path: str) -> Mapping[str, Any]:
@@ -243,7 +229,7 @@ def gold_answer(reference: str) -> str:
     return f"<think>-</think><key>{reference}</key><orc>{chr(10).join(prose)}</orc><note>-</note>"
 
 
-def check_latency(client: Client, row: Row, batch: int, trainer: str | None) -> Iterator[Finding]:
+def check_latency(client: Client, row: Row, batch: int, trainer: str | None) -> Findings:
     """Time one response, and as many as a step of the run has, with the answer and the reference of one row."""
     response, reference, task = row
     limit = client.settings.timeout
