@@ -58,28 +58,6 @@ def replaced(prose: str, text: str, other: str) -> str:
     return re.sub(rf"(?<![\w.:]){re.escape(text)}(?!\w)", lambda _: other, prose, count=1)
 
 
-def in_parameters(change: Callable[[str], str], first: bool = False) -> Change:
-    """Return a change of parameters, in the plan and in the prose: of all, or of the first that it changes."""
-
-    def changed(answer: Answer) -> Answer:
-        steps = list(answer.steps)
-        for i, step in enumerate(steps):
-            for j, text in enumerate(step.parameters):
-                other = change(text)
-                if other != text:
-                    parameters = (*steps[i].parameters[:j], other, *step.parameters[j + 1 :])
-                    steps[i] = steps[i]._replace(parameters=parameters, prose=replaced(steps[i].prose, text, other))
-                    if first:
-                        return answer._replace(steps=tuple(steps))
-        return answer._replace(steps=tuple(steps))
-
-    return changed
-
-
-def in_doses(change: Callable[[re.Match[str]], str], first: bool = False) -> Change:
-    return in_parameters(lambda text: DOSE.sub(change, text), first)
-
-
 def in_step(change: Callable[[Step], Step], first: bool = True) -> Change:
     """Return a change of the first step that it changes, or of all."""
 
@@ -92,6 +70,26 @@ def in_step(change: Callable[[Step], Step], first: bool = True) -> Change:
         return answer._replace(steps=tuple(steps))
 
     return changed
+
+
+def in_parameters(change: Callable[[str], str], first: bool = False) -> Change:
+    """Return a change of parameters, in the plan and in the prose: of all, or of the first that it changes."""
+
+    def changed(step: Step) -> Step:
+        for k, text in enumerate(step.parameters):
+            other = change(text)
+            if other != text:
+                parameters = (*step.parameters[:k], other, *step.parameters[k + 1 :])
+                step = step._replace(parameters=parameters, prose=replaced(step.prose, text, other))
+                if first:
+                    break
+        return step
+
+    return in_step(changed, first)
+
+
+def in_doses(change: Callable[[re.Match[str]], str], first: bool = False) -> Change:
+    return in_parameters(lambda text: DOSE.sub(change, text), first)
 
 
 def in_prose(change: Callable[[str], str], first: bool = False) -> Change:

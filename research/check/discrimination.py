@@ -39,11 +39,10 @@ BETWEEN = re.compile(
 
 
 class Case(NamedTuple):
-    """A right answer, the same in other words, and wrong answers, each with its kind of error and its title."""
+    """A right answer, and changed ones, each with its kind, which is OTHER_WORDS or an error, and its title."""
 
     right: str
-    other_words: Sequence[tuple[str, str]]
-    wrong: Sequence[tuple[str, str, str]]
+    changed: Sequence[tuple[str, str, str]]
 
 
 def case_of(row: CheckedRow) -> Case | None:
@@ -53,12 +52,9 @@ def case_of(row: CheckedRow) -> Case | None:
     gold = answer_in(row.rollout.response)
     if gold is None:
         return None
-    changed = [
-        (kind, title, change(gold)) for kind, changes in DESTROYING_BY_KIND.items() for title, change in changes.items()
-    ]
-    wrong = [(kind, title, answer.text) for kind, title, answer in changed if answer != gold]
-    same = [(title, change(gold)) for title, change in HARMLESS.items()]
-    return Case(gold.text, [(title, answer.text) for title, answer in same if answer != gold], wrong)
+    by_kind = {OTHER_WORDS: HARMLESS, **DESTROYING_BY_KIND}
+    changed = [(kind, title, change(gold)) for kind, changes in by_kind.items() for title, change in changes.items()]
+    return Case(gold.text, [(kind, title, answer.text) for kind, title, answer in changed if answer != gold])
 
 
 def case_of_error(record: Mapping[str, Any]) -> Case | None:
@@ -71,7 +67,7 @@ def case_of_error(record: Mapping[str, Any]) -> Case | None:
         return None
     texts = [Answer(tuple(filter(None, (before, step, after)))).text for step in (right, wrong)]
     kind = record.get("type")
-    return Case(texts[0], (), [(kind if isinstance(kind, str) else "error", "BioProBench's ERR", texts[1])])
+    return Case(texts[0], [(kind if isinstance(kind, str) else "error", "BioProBench's ERR", texts[1])])
 
 
 def step_of(sentence: object) -> Step | None:
@@ -146,49 +142,37 @@ class Discrimination:
         self.titles = ["configured", *(option.title for option in options)]
         self.without_pairs = 0
         self._values: dict[tuple[str, str], list[tuple[np.ndarray, ...]]] = defaultdict(list)
+        """By kind and title, or no title for all of a kind: a record's means over its pairs, (configurations,) each."""
 
     def add(self, rows: Iterable[CheckedRow]) -> None:
         """Compare the answers of rows that have been read without a fault."""
         for row in rows:
             case = case_of(row)
-            if case is None or not case.wrong:
+            if case is None or all(kind == OTHER_WORDS for kind, *_ in case.changed):
                 self.without_pairs += 1
             else:
                 self._add_case(case)
 
     def _add_case(self, case: Case) -> None:
-        responses = [case.right, *(text for _, text in case.other_words), *(text for *_, text in case.wrong)]
+        responses = [case.right, *(text for *_, text in case.changed)]
         configs = [{}, *(option.overrides for option in self._options)]
         scores = self._scorer.score_configs(configs, responses, [case.right], [0] * len(responses))
         rewards = np.array([of_config.rewards for of_config in scores])
-        right, others = rewards[:, :1], rewards[:, 1 : 1 + len(case.other_words)]
-        wrong = rewards[:, 1 + len(case.other_words) :]
-        costs = right - wrong
-        told = np.stack([(other[:, None] - wrong > NO_SPREAD) for other in others.T]) if others.size else None
-        kinds: dict[str, list[int]] = defaultdict(list)
-        for k, (kind, title, _) in enumerate(case.wrong):
-            kinds[kind].append(k)
-            self._keep(kind, title, costs[:, [k]], told if told is None else told[:, :, [k]])
-        for kind, chosen in kinds.items():
-            self._keep(kind, "", costs[:, chosen], told if told is None else told[:, :, chosen])
-        for title, other in zip((title for title, _ in case.other_words), others.T, strict=True):
-            self._keep(OTHER_WORDS, title, right - other[:, None], None)
-        if others.size:
-            self._keep(OTHER_WORDS, "", right - others, None)
+        places: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for k, (kind, title, _) in enumerate(case.changed, start=1):
+            places[kind, title].append(k)
+            places[kind, ""].append(k)
+        right, others = rewards[:, :1], rewards[:, places.get((OTHER_WORDS, ""), []), None]
+        for (kind, title), chosen in places.items():
+            costs, in_other_words = right - rewards[:, chosen], np.full(len(rewards), np.nan)
+            if others.size and kind != OTHER_WORDS:
+                in_other_words = (others - rewards[:, None, chosen] > NO_SPREAD).mean(axis=(1, 2))
+            self._values[kind, title].append(((costs > NO_SPREAD).mean(axis=1), in_other_words, costs.mean(axis=1)))
 
-    def _keep(self, kind: str, title: str, costs: np.ndarray, told: np.ndarray | None) -> None:
-        """Keep a record's means over its pairs, float64 (configurations,) each."""
-        in_other_words = np.full(len(costs), np.nan) if told is None else told.mean(axis=(0, 2))
-        self._values[kind, title].append(((costs > NO_SPREAD).mean(axis=1), in_other_words, costs.mean(axis=1)))
-
-    def kinds(self) -> list[Told]:
-        """Return each kind of error, and last other words."""
-        kinds = [self._told(kind, title) for kind, title in self._values if not title]
-        return sorted(kinds, key=lambda told: (told.kind == OTHER_WORDS, told.kind))
-
-    def changes(self) -> list[Told]:
-        changes = [self._told(kind, title) for kind, title in self._values if title]
-        return sorted(changes, key=lambda told: (told.kind == OTHER_WORDS, told.kind))
+    def told(self, by_change: bool = False) -> list[Told]:
+        """Return each kind of error, or each change of every kind, and last other words."""
+        chosen = [self._told(kind, title) for kind, title in self._values if bool(title) == by_change]
+        return sorted(chosen, key=lambda told: (told.kind == OTHER_WORDS, told.kind))
 
     def _told(self, kind: str, title: str) -> Told:
         more, other, costs = (np.array(columns).T for columns in zip(*self._values[kind, title], strict=True))
@@ -204,34 +188,30 @@ class Discrimination:
         notes = [f"%: how often the right answer earns more, with intervals of 95 %; of {OTHER_WORDS}, it should be 0."]
         if self.without_pairs:
             notes.append(f"{plural(self.without_pairs, 'row')} without a right and a wrong answer.")
-        rows: list[Row] = [[told.kind, told.records, *(str(told.more[k]) for k in shown)] for told in self.kinds()]
+        rows: list[Row] = [[told.kind, told.records, *(str(told.more[k]) for k in shown)] for told in self.told()]
         yield Table(head, rows, title="Right answers beside wrong ones", notes=notes)
         rows = [
             [told.kind, told.records, *(str(told.more_in_other_words[k]) for k in shown)]
-            for told in self.kinds()
+            for told in self.told()
             if told.more_in_other_words is not None
         ]
         if rows:
             yield Table(head, rows, title="Right answers in other words beside wrong ones")
 
-    def table_of_changes(self) -> Table:
-        rows: list[Row] = [
-            [told.kind, told.title, told.records, *map(self._cell, told.more, told.costs)] for told in self.changes()
-        ]
+    def page_tables(self) -> list[Table]:
+        """Return the same tables, and one of every change."""
+        rows: list[Row] = []
+        for told in self.told(by_change=True):
+            pairs = zip(told.more, told.costs, strict=True)
+            cells = [Cell(f"{100 * share.mean:.0f}", n=f"{cost:.3f}") for share, cost in pairs]
+            rows.append([told.kind, told.title, told.records, *cells])
         note = "How often the right answer earns more, in percent, and in parentheses what the change costs on average."
         heads = ["kind", "change", "records", *self.titles]
-        return Table(heads, rows, left=2, groups=1, title="By change", notes=[note])
-
-    def page_tables(self) -> list[Table]:
-        return [*self.tables(), self.table_of_changes()]
-
-    @staticmethod
-    def _cell(share: Share, cost: float) -> Cell:
-        return Cell(f"{100 * share.mean:.0f}", n=f"{cost:.3f}")
+        return [*self.tables(), Table(heads, rows, left=2, groups=1, title="By change", notes=[note])]
 
     def document(self) -> dict[str, Any]:
         return {
             "rows_without_pairs": self.without_pairs,
-            "kinds": [told.document(self.names) for told in self.kinds()],
-            "changes": [told.document(self.names) for told in self.changes()],
+            "kinds": [told.document(self.names) for told in self.told()],
+            "changes": [told.document(self.names) for told in self.told(by_change=True)],
         }
