@@ -25,13 +25,14 @@ def chat(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": "How?"}, {"role": "assistant", "content": text}]
 
 
-def episode(text: str, place: str) -> Any:
-    step = SimpleNamespace(output=text if place == "step" else None)
+def episode(text: str, place: str, thought: str = "") -> Any:
+    model_response = text if place == "model_response" else ""
+    step = SimpleNamespace(output=text if place == "step" else None, model_response=model_response, thought=thought)
     trajectory = SimpleNamespace(output=text if place == "trajectory" else None, steps=[step])
     return SimpleNamespace(artifacts={"answer": text} if place == "artifact" else {}, trajectories=[trajectory])
 
 
-@pytest.mark.parametrize("place", ["artifact", "trajectory", "step"])
+@pytest.mark.parametrize("place", ["artifact", "trajectory", "step", "model_response"])
 def test_rllm(place: str) -> None:
     row = {"ground_truth": REFERENCE}
     outcomes = [evaluate_episode(row, episode(text, place)) for text in TEXTS]
@@ -39,6 +40,21 @@ def test_rllm(place: str) -> None:
     assert evaluate_episode(SimpleNamespace(metadata=row), episode(TEXTS[0], place)) == (1.0, True)
     with pytest.raises(InvalidRequest, match=r"messages\[0\]"):
         evaluate_episode(row, episode("", "nowhere"))
+
+
+@pytest.mark.parametrize("place", ["step", "model_response", "artifact"])
+def test_rllm_keeps_thoughts_apart(place: str) -> None:
+    """Its parsers take them out of the text of a step; a flow may have made the answer of that text."""
+    row = {"ground_truth": REFERENCE}
+    thought, text = TEXTS[0].removeprefix("<think>").split("</think>")
+    apart = episode(text, place, thought)
+    if place == "artifact":
+        assert evaluate_episode(row, apart) == (0.0, False), "thoughts of another text"
+        apart.trajectories[0].steps[0].output = f" {text}\n"
+    assert evaluate_episode(row, apart) == (1.0, True)
+    assert evaluate_episode(row, episode(TEXTS[0], place, TEXTS[0])) == (1.0, True), "the whole text as the thought"
+    apart.trajectories[0].steps.append(SimpleNamespace(output="", thought="more"))
+    assert evaluate_episode(row, apart) == (1.0, True), "an empty text after it"
 
 
 def test_eval_protocol() -> None:

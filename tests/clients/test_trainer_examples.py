@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from assay.service.records.rows.forms import PROMPTS, PromptRow
-from assay_client import COMPONENTS, InvalidReference
+from assay_client import InvalidReference
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.clients.adapter_samples import EXPECTED, TEXTS
 from tests.http.samples import REFERENCE
@@ -92,27 +89,3 @@ def test_tunix() -> None:
     assert function(prompts=["p"] * 3, completions=TEXTS, **columns) == pytest.approx(EXPECTED)
     with pytest.raises(InvalidReference, match=r"references\[1\]"):
         function(prompts=["p"] * 3, completions=TEXTS, reference=np.array([REFERENCE, None, REFERENCE], object))
-
-
-@dataclass
-class RewardOutput:
-    """The class of rLLM, which is not in a registry."""
-
-    reward: float
-    metadata: dict[str, Any] = field(default_factory=dict)
-    is_correct: bool | None = None
-
-
-@pytest.mark.usefixtures("at")
-def test_rllm(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("rllm", "rllm.rewards", "rllm.rewards.reward_types"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setattr(sys.modules["rllm.rewards.reward_types"], "RewardOutput", RewardOutput, raising=False)
-    function = snippet("RewardOutput")["score_reward"]
-    outputs = [function(task_info={"question": "q", "ground_truth": REFERENCE}, action=text) for text in TEXTS]
-    assert [output.reward for output in outputs] == pytest.approx(EXPECTED)
-    assert outputs[2].metadata["reason"] == "missing_sections"
-    assert set(COMPONENTS) < outputs[0].metadata.keys()
-    assert function({"ground_truth": REFERENCE}, SimpleNamespace(action=TEXTS[0])).reward == 1.0
-    with pytest.raises(InvalidReference):
-        function({"ground_truth": "Step 1: nothing"}, TEXTS[0])

@@ -37,12 +37,23 @@ def evaluate_episode(task: Any, episode: Any) -> tuple[float, bool]:
 
 
 def episode_answer(episode: Any) -> Any:
-    """Return the artifact `answer` of an episode, else the output of its last trajectory or of the last step of it."""
+    """Return the artifact `answer` of an episode, else the last text of its last trajectory, with the step's thoughts.
+
+    rLLM parses thoughts out of the text of a step: they are put back where the answer is that text.
+    """
+    trajectory = (list(getattr(episode, "trajectories", None) or ()) or [None])[-1]
+    steps = list(getattr(trajectory, "steps", None) or ())[::-1]
+    texts = [
+        step.output if step.output is not None else getattr(step, "model_response", None) or None for step in steps
+    ]
     answer = (getattr(episode, "artifacts", None) or {}).get("answer")
-    for trajectory in list(getattr(episode, "trajectories", None) or ())[-1:]:
-        answer = trajectory.output if answer is None else answer
-        for step in list(getattr(trajectory, "steps", None) or ())[-1:]:
-            answer = step.output if answer is None else answer
+    if answer is None:
+        found = [text for text in (getattr(trajectory, "output", None), *texts) if text is not None]
+        answer = next(filter(None, found), found[0] if found else None)
+    for step, text in zip(steps, texts, strict=True):
+        thought = getattr(step, "thought", None)
+        if thought and thought != text and isinstance(text, str) and text.strip() == str(answer).strip():
+            return [{"role": "assistant", "content": answer, "reasoning": thought}]
     return answer
 
 
