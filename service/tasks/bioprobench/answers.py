@@ -20,12 +20,13 @@ import unicodedata
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from ..task import Records, Task, TaskOptions, TaskRecord, mean_of
+from ..task import Metric, Records, Task, TaskOptions, TaskRecord, mean_of
 
 MAX_TOKENS = 131_072  # the parser takes up to 3.5 KB of memory for each
 MAX_BRACES = 2_000  # in a text with an f-string, so that it has at most as many fields
@@ -203,6 +204,10 @@ CONVERSATIONS = "conversations"
 SCRIPT: Literal["bioprobench"] = "bioprobench"
 THOTH = "thoth"
 EVALUATOR = "bioprobench-2"
+
+
+metric_of_scripts = partial(Metric, percent=True, less_is_better=True, profiles=(SCRIPT, THOTH))
+"""Makes a metric of what the scripts alone do: a share of answers, which should be small."""
 
 
 class EvaluatorOptions(TaskOptions):

@@ -21,6 +21,7 @@ from ..task import (
     TaskRecord,
     TaskRewards,
 )
+from ..text.tokens import precision_and_recall
 from .answers import (
     EVALUATOR,
     FAILURES,
@@ -32,7 +33,6 @@ from .answers import (
     ProfileOptions,
     marked_truth,
     mean_read,
-    share,
     truth_of,
 )
 
@@ -140,8 +140,7 @@ class Verdicts:
 
     def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
         hits, false_alarms, misses = (int(column[rows].sum()) for column in (self.hit, self.false_alarm, self.miss))
-        precision, recall = share(hits, hits + false_alarms), share(hits, hits + misses)
-        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+        precision, recall, f1 = precision_and_recall(hits, hits + false_alarms, hits + misses)
         accuracy = mean_read(self.right[rows], self.options)
         return {"accuracy": accuracy, "precision": precision, "recall": recall, "f1": f1}
 

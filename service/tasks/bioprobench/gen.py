@@ -38,7 +38,7 @@ from ..text.text_pairs import (
     keyword_warnings,
 )
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
-from ..text.tokens import NltkRules
+from ..text.tokens import NltkRules, precision_and_recall
 from .answers import EVALUATOR, FAILURES, NOT_TEXT, EvaluatorOptions, answer_in, generated_text, last_block
 
 STEP = ("step_recall", "step_precision")
@@ -173,11 +173,8 @@ def texts_by_evaluator(record: Mapping[str, Any]) -> tuple[str, str | None]:
         text = answer_in(response).rpartition("</Structure>")[2].strip()
         block = last_block(text)
         return reference, text if block is None else block
-    return reference, "\n".join(response) if is_steps(response) else None
-
-
-def is_steps(response: object) -> bool:
-    return isinstance(response, list) and all(isinstance(step, str) for step in response)
+    is_steps = isinstance(response, list) and all(isinstance(step, str) for step in response)
+    return reference, "\n".join(response) if is_steps else None
 
 
 def with_core(
@@ -212,11 +209,7 @@ def token_overlap(reference: Counter[str], generated: Counter[str]) -> tuple[flo
     """Return precision, recall and F1 of multisets of words."""
     if not reference or not generated:
         return (float(reference == generated),) * 3
-    common = (reference & generated).total()
-    if not common:
-        return 0.0, 0.0, 0.0
-    precision, recall = common / generated.total(), common / reference.total()
-    return precision, recall, 2 * precision * recall / (precision + recall)
+    return precision_and_recall((reference & generated).total(), generated.total(), reference.total())
 
 
 def step_columns(

@@ -33,7 +33,6 @@ from .answers import (
     INSTRUCTION,
     NO_MARKERS,
     NOT_TEXT,
-    SCRIPT,
     THOTH,
     ConversationRecord,
     ConversationTask,
@@ -43,6 +42,7 @@ from .answers import (
     last_block,
     marked_answer,
     mean_read,
+    metric_of_scripts,
     parse_python,
     share,
 )
@@ -110,12 +110,11 @@ class OrderComparison(NamedTuple):
 
 
 def literal(text: str) -> Any:
-    """Return the value of a Python literal, as the script's `ast.literal_eval` does; raises Unreadable."""
+    """Return the value of a Python literal, as the script's `ast.literal_eval` does; raises UnreadableAnswer."""
     if len(text) <= MAX_LENGTH and PLAIN_LIST.fullmatch(text):
         return [int(number) for number in text[1:-1].split(",")]
-    tree = parse_python(text.lstrip(" \t"), MAX_LENGTH, MAX_DEPTH, "eval")
     try:
-        return ast.literal_eval(tree)
+        return ast.literal_eval(parse_python(text.lstrip(" \t"), MAX_LENGTH, MAX_DEPTH, "eval"))
     except (ValueError, TypeError, OverflowError, RecursionError):  # a name, a list as a key, 10**400 + 1j, a long sum
         raise UnreadableAnswer(NOT_LITERAL) from None
 
@@ -163,11 +162,7 @@ def compared_by_evaluator(record: Mapping[str, Any]) -> OrderComparison:
     """Compare a response as BioProBench's evaluator does: a list of indices or of steps; raises UnreadableAnswer."""
     shown, right, order = record["wrong_steps"], record["correct_steps"], record.get("generated_response")
     if not isinstance(order, list):
-        block = marked_answer(order)
-        try:
-            order = literal(block)
-        except UnreadableAnswer:
-            raise UnreadableAnswer(NOT_LITERAL) from None
+        order = literal(marked_answer(order))
         if not isinstance(order, list):
             raise UnreadableAnswer(NOT_A_LIST)
     if all(type(index) is int for index in order):
@@ -325,8 +320,10 @@ Golds = dict[tuple[int, ...], list[int] | None]
 """Right orders by the identity of a record's fields: thousands of responses share a reference."""
 
 
-def compared_by_script(record: Mapping[str, Any], options: OrdOptions, golds: Golds) -> OrderComparison:
-    """Compare a response as BioProBench's or Thoth's script does; raises UnreadableAnswer."""
+def comparison_of(record: Mapping[str, Any], options: OrdOptions, golds: Golds) -> OrderComparison:
+    """Compare a response as its profile does; raises UnreadableAnswer."""
+    if options.profile == EVALUATOR:
+        return compared_by_evaluator(record)
     shown, right = record["wrong_steps"], record["correct_steps"]
     by_indices = options.profile == THOTH
     key = id(shown), id(right), id(record.get(GOLD)), id(record.get(GOLD_FROM_0))
@@ -399,24 +396,9 @@ class Ord(ConversationTask):
             "Share of right orders among all responses; failed ones count as wrong.",
             percent=True,
         ),
-        Metric(
-            "repeats",
-            "Repeats",
-            "Share of read orders that name a step twice.",
-            percent=True,
-            less_is_better=True,
-            profiles=(SCRIPT, THOTH),
-        ),
+        metric_of_scripts("repeats", "Repeats", "Share of read orders that name a step twice."),
         *(
-            Metric(
-                name,
-                name.replace("_", ": ").capitalize(),
-                text,
-                percent=True,
-                less_is_better=True,
-                default=False,
-                profiles=(SCRIPT, THOTH),
-            )
+            metric_of_scripts(name, name.replace("_", ": ").capitalize(), text, default=False)
             for name, (text, _) in SHARES.items()
         ),
     )
@@ -450,11 +432,7 @@ class Ord(ConversationTask):
         golds: Golds = {}
         for row, record in enumerate(reporting(records, advance)):
             try:
-                order = (
-                    compared_by_evaluator(record)
-                    if options.profile == EVALUATOR
-                    else compared_by_script(record, options, golds)
-                )
+                order = comparison_of(record, options, golds)
             except UnreadableAnswer as error:
                 failed.append(RecordFailure(row, error.reason, of_response=error.reason != STEPS_DIFFER))
                 continue

@@ -38,6 +38,7 @@ from .answers import (
     first_block,
     marked_answer,
     mean_read,
+    metric_of_scripts,
 )
 
 LETTERS = "ABCDE"
@@ -237,15 +238,9 @@ def read_by_letter(
     if key not in questions:
         questions[key] = ChoiceQuestion.of(record)
     choice = choice_of(record["generated_response"], questions[key].options)
-    return (
-        choice
-        if isinstance(choice, str)
-        else (
-            questions[key].is_answered_by(choice),
-            choice.confidence / 100,
-            choice.fraction,
-        )
-    )
+    if isinstance(choice, str):
+        return choice
+    return questions[key].is_answered_by(choice), choice.confidence / 100, choice.fraction
 
 
 READERS = {SCRIPT: read_by_script, THOTH: read_by_letter, EVALUATOR: read_by_evaluator}
@@ -292,13 +287,10 @@ class Pqa(ConversationTask):
             "Share of right answers among all responses; failed ones count as wrong.",
             percent=True,
         ),
-        Metric(
+        metric_of_scripts(
             "fractional_confidence",
             "Fractional",
             "Share of read answers with a fraction for a confidence: 0.95 is read as 0 percent (profile thoth: 1).",
-            percent=True,
-            less_is_better=True,
-            profiles=(SCRIPT, THOTH),
         ),
     )
     failures = UNREAD | UNREAD_BY_EVALUATOR
@@ -330,8 +322,7 @@ class Pqa(ConversationTask):
         unread = np.isnan(right)
         measures = {
             "accuracy": right,
-            "brier": (confidence - right) ** 2,
-            "brier_score": (confidence - right) ** 2,
+            **dict.fromkeys(("brier", "brier_score"), (confidence - right) ** 2),
             "failed": unread.astype(float),
             "accuracy_over_all": np.where(unread, 0.0, right),
             "fractional_confidence": fractional,

@@ -32,6 +32,7 @@ from .tokens import (
     ngrams,
     pieces,
     porter_stemmer,
+    precision_and_recall,
     rouge_l,
     rouge_n,
     rouge_words,
@@ -198,13 +199,7 @@ def keywords(text: str, embedder: Embedder | None) -> set[str] | None:
 
 
 def overlap(reference: set[str], generated: set[str], epsilon: float = EPSILON) -> tuple[float, float, float]:
-    if not reference or not generated:
-        return 0.0, 0.0, 0.0
-    common = len(reference & generated)
-    if not common:
-        return 0.0, 0.0, 0.0
-    precision, recall = common / len(generated), common / len(reference)
-    return precision, recall, 2 * precision * recall / (precision + recall + epsilon)
+    return precision_and_recall(len(reference & generated), len(generated), len(reference), epsilon)
 
 
 BertScoreModel = Callable[[list[str], list[str]], Sequence[Any]]

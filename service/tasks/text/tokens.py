@@ -103,9 +103,16 @@ def rouge_words(text: str, stem: Callable[[str], str]) -> list[str]:
     return [stem(word) if len(word) > MAX_UNSTEMMED else word for word in WORD.findall(text.lower())]
 
 
+def precision_and_recall(common: int, predicted: int, true: int, epsilon: float = 0.0) -> tuple[float, float, float]:
+    """Return precision, recall and F1 from three counts; 0 if nothing is common."""
+    if not common:
+        return 0.0, 0.0, 0.0
+    precision, recall = common / predicted, common / true
+    return precision, recall, 2 * precision * recall / (precision + recall + epsilon)
+
+
 def f_measure(common: int, predicted: int, true: int) -> float:
-    precision, recall = common / max(predicted, 1), common / max(true, 1)
-    return 2 * precision * recall / (precision + recall) if common else 0.0
+    return precision_and_recall(common, predicted, true)[2]
 
 
 def rouge_n(theirs: Counter[tuple[str, ...]], ours: Counter[tuple[str, ...]]) -> float:

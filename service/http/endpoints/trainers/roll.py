@@ -60,8 +60,9 @@ def numbers_from(request_id: str) -> dict[str, float] | None:
         numbers = orjson.loads(result) if digest == digest_of(result) else None
     except ValueError:
         return None
-    is_result = isinstance(numbers, dict) and "reward" in numbers
-    return numbers if is_result and all(type(value) is float for value in numbers.values()) else None
+    if not isinstance(numbers, dict) or "reward" not in numbers:
+        return None
+    return numbers if all(type(value) is float for value in numbers.values()) else None
 
 
 async def roll_result(exchange: Exchange) -> None:
