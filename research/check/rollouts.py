@@ -10,12 +10,11 @@ import numpy as np
 from ...service.records.rows.rows import Rollout, RowPlace, value_digest
 from ...service.rewards.batch import Batch
 from ...service.rewards.scorer import Scorer
-from ...service.rewards.scores import Scores, spread_of
+from ...service.rewards.scores import Scores, is_cut_off, spread_of
 from ...service.scoring.texts import utf8
 from ...service.settings import ScoreSettings
 from ...service.tables.table import Row, Table
 from ...service.wording import NOTHING, fixed
-from ..reports.statistics import is_cut_off
 from .gold import ALL, options_of
 
 PARTS = 5
@@ -57,10 +56,7 @@ class Run:
         strict, doses = scores.configs
         groups = [(step, value_digest(rollout.group)) for step, rollout in zip(steps, rollouts, strict=True)]
         components = scores.components
-        cut_off = [
-            reason == "too_long" or (reason == "missing_sections" and is_cut_off(rollout.response))
-            for reason, rollout in zip(scores.reasons.tolist(), rollouts, strict=True)
-        ]
+        texts = [utf8(rollout.response) for rollout in rollouts]
         passed = scores.reasons == "ok"
         self._pieces.append(
             {
@@ -69,10 +65,10 @@ class Run:
                 "reward": scores.rewards,
                 "strict_reward": strict.rewards,
                 "passed": passed.astype(float),
-                "cut_off": np.array(cut_off, float),
+                "cut_off": np.array(list(map(is_cut_off, scores.reason_codes.tolist(), texts)), float),
                 "added_numbers": (passed & (strict.reasons == "added_numbers")).astype(float),
                 "added_words": (passed & (strict.reasons == "added_words")).astype(float),
-                "bytes": np.array([len(utf8(rollout.response)) for rollout in rollouts], float),
+                "bytes": np.array(list(map(len, texts)), float),
                 "errors": components["quantity_errors"],
                 "quantity_errors": np.where(passed, doses.components["quantity_errors"], np.nan),
                 **{name: np.where(passed, components[name], np.nan) for name in (*GAINING, "mean_words")},

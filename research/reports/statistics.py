@@ -27,7 +27,7 @@ from ...service.records.jobs.summary import Values
 from ...service.records.rows.fields import prompt_of
 from ...service.records.rows.rows import Location, Rollout, value_digest, value_key
 from ...service.rewards.scorer import Scorer
-from ...service.rewards.scores import Scores, spread_of, sums_of
+from ...service.rewards.scores import Scores, is_cut_off, spread_of, sums_of
 from ...service.scoring.references import alternatives_of
 from ...service.scoring.texts import utf8
 from ...service.wording import shortened
@@ -214,11 +214,6 @@ COMPONENTS = {
 """The components that are shown, of responses that pass both gates."""
 
 
-def is_cut_off(response: str) -> bool:
-    """Return whether a response without all sections begins with some of them and lacks the last end tag."""
-    return "<key>" in response and "</note>" not in response
-
-
 class RewardStatistics:
     """Rewards, components and sizes of all responses (about 100 bytes each), counts, groups, examples and signs."""
 
@@ -250,7 +245,7 @@ class RewardStatistics:
             reason = REASONS[code]
             self.reasons[reason] += 1
             if reason == "missing_sections":
-                self.truncated += is_cut_off(rollout.response)
+                self.truncated += is_cut_off(code, content)
             self.groups.add(rollout.group, rollout.location, reward)
             self.examples.add(rollout, reward, code)
             if code == OK and len(content) <= MAX_BYTES:

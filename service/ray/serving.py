@@ -14,7 +14,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..config import load
 from ..errors import InvalidRequest, InvalidSetting, Issue, ScoringError
 from ..http.app import Application, create_app
 from ..http.request.run_names import run_issues
+from ..rewards.scores import Scores, count_cut_off
 from ..tasks.task import import_optional
 from ..wire.stage_times import StageTimes
 
@@ -75,12 +75,16 @@ class Replica:
             if run and (issues := run_issues(run, "run")):
                 raise InvalidRequest(issues)
             scorer = service.paths.scorer.with_overrides(config or {})
-            score = partial(scorer.score, responses, references, reference_index, steps=steps)
-            scores = await asyncio.to_thread(score)
+
+            def score() -> tuple[Scores, int]:
+                scores = scorer.score(responses, references, reference_index, steps=steps)
+                return scores, count_cut_off(scores, responses)
+
+            scores, cut_off = await asyncio.to_thread(score)
         except ScoringError as error:
             raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None
         times.score = perf_counter() - began
-        service.metrics.counting(scores, times, run)()
+        service.metrics.counting(scores, cut_off, times, run)()
         return {
             "rewards": scores.rewards,
             "reasons": scores.reasons.tolist(),

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels.column import frozen
+from ...kernels.rules import MISSING_SECTIONS, TOO_LONG
 from ...kernels.semantics import exact_sums
 from ...kernels.warmup import warmup
 from ..errors import InvalidRequest
 from ..scoring.column_scorer import Columns, StepColumns
+from ..scoring.texts import Texts, utf8_of
 from .batch import groups_of_one
 from .registry import REWARD_TASKS, REWARDS, TASK_COMPONENTS, Reward
 
@@ -260,6 +262,24 @@ class Scores:
         advantages, scored = np.zeros(len(self)), ~self.unscored
         advantages[scored] = group_advantages(self.rewards[scored], self.group_index[scored], self._ddof)
         return advantages
+
+
+def is_cut_off(reason_code: int, response: bytes) -> bool:
+    """Return whether a response to SCORE is too long, or begins sections and stops before the last end tag."""
+    if reason_code != MISSING_SECTIONS:
+        return reason_code == TOO_LONG
+    return b"<key>" in response and b"</note>" not in response
+
+
+def count_cut_off(scores: Scores, responses: Texts) -> int:
+    """Return how many of the responses to SCORE are cut off; only texts of `missing_sections` are read."""
+    codes = scores.reason_codes if scores.is_score else scores.reason_codes * (scores.task_codes == 0)
+    reasons = codes.tobytes()
+    number, row = reasons.count(TOO_LONG), reasons.find(MISSING_SECTIONS)
+    while row >= 0:
+        number += is_cut_off(MISSING_SECTIONS, utf8_of(responses, row))
+        row = reasons.find(MISSING_SECTIONS, row + 1)
+    return number
 
 
 def require_group_of_two(group_index: NDArray[np.int64]) -> None:

@@ -20,7 +20,7 @@ from ..settings import ScoreSettings
 from .batch import UNKNOWN, Batch, error_of, in_order
 from .batch_tasks import OTHER_TASK, apply_labels, read_labels
 from .registry import REWARDS, SCORE, reward_of
-from .scores import Scores, StepTable
+from .scores import Scores, StepTable, count_cut_off
 
 NO_ROWS = np.empty(0, np.int64)
 
@@ -67,6 +67,11 @@ class Scoring:
     def has_rewards(self) -> bool:
         """True if rows of SCORE are scored already: they are not lost if there is no time for other rows."""
         return any(isinstance(outcome, Columns) and outcome.rewards.size > 0 for outcome in self._outcomes)
+
+    def count_cut_off(self, scores: Scores) -> int:
+        """Return how many of its responses to SCORE are cut off, from what `complete` returned."""
+        assert self._batch.responses is not None
+        return count_cut_off(scores, self._batch.responses)
 
     def complete(self, outcomes: Sequence[Outcome] = ()) -> Scores:
         """Return the scores, with the outcomes of the parts that were left; raise ScoringError with every issue."""

@@ -45,6 +45,14 @@ def strings_of(texts: Texts) -> list[Any]:
     return [data[start:stop].decode() for start, stop in pairwise(texts.offsets.tolist())]
 
 
+def utf8_of(texts: Texts, row: int) -> bytes:
+    """Return one of the texts, which are strings or a column, as UTF-8."""
+    if not isinstance(texts, TextColumn):
+        return utf8(texts[row])
+    start, stop = texts.offsets[row : row + 2].tolist()
+    return texts.data[start:stop].tobytes()
+
+
 def take(texts: Texts, rows: np.ndarray) -> Texts:
     """Return the texts that `rows` numbers, int64 (k,), ascending: the column itself if these are all."""
     if not isinstance(texts, TextColumn):

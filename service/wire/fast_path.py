@@ -11,11 +11,12 @@ from time import perf_counter
 import numpy as np
 import orjson
 
+from ...kernels.column import TextColumn
 from ...kernels.compiler import entry
-from ...kernels.json_columns import VALUE
+from ...kernels.json_columns import RESPONSES, VALUE
 from ...kernels.request import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request
 from ..rewards.scorer import Scorer
-from ..rewards.scores import Scores
+from ..rewards.scores import Scores, count_cut_off
 from ..scoring.configurations import configurations_of, rules_of
 from ..scoring.shares import Limits
 from .json_codec import Answer, RequestLimits, encode
@@ -36,6 +37,9 @@ class FastPath:
         """Responses of the request that was read."""
         self._max_bytes = max_bytes
         self._request = new_request(max_bytes, min(MAX_ROWS, limits.max_responses))
+        envelope = self._request.envelope
+        self.responses = TextColumn(envelope.texts[RESPONSES], envelope.offsets[RESPONSES])
+        """The responses of the request that was read, and room for more."""
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
         """The result columns by number of rows, always in the same memory."""
         self._max_reference_bytes = limits.max_reference_bytes
@@ -84,7 +88,7 @@ class FastPath:
         scored = perf_counter()
         reply = encode(scores, self.identity, self.components, False)
         times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
-        return Answer(reply, scores)
+        return Answer(reply, scores, count_cut_off(scores, self.responses))
 
     def score(self) -> Scores:
         request, batch, rows = self._request, self._batch, self.rows

@@ -387,6 +387,8 @@ class Answer(NamedTuple):
 
     body: bytes
     scores: Scores
+    cut_off: int
+    """The number of responses to SCORE that are cut off."""
 
 
 def encode_reply(batch: Batch, include: Collection[str], scores: Scores) -> bytes:

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from assay import Scorer
+from assay.service.rewards.scores import count_cut_off
+from assay.service.scoring.texts import text_column
 from assay_client import InvalidSetting, training_logs
 from assay_client.adapters import for_easyr1, for_ms_swift, for_slime, for_trl, for_verl
 from assay_client.adapters.common import valid_run
@@ -21,6 +24,7 @@ from assay_client.adapters.metrics import FREQUENT_REASONS, batch_means, mean_na
 from assay_client.results import Score, scores_of
 from assay_client.tasks import COMPONENTS, TASK_COMPONENTS
 from tests.clients.fault_server import FaultServer
+from tests.http.samples import PERFECT, REFERENCE
 
 ORD = "bioprobench.ord"
 pytestmark = pytest.mark.usefixtures("service")
@@ -92,11 +96,14 @@ def test_means_of_a_batch() -> None:
 
 
 def test_responses_that_are_cut_off() -> None:
-    """As `assay check --rollouts` counts them, of SCORE's alone."""
-    reasons = ("missing_sections", "missing_sections", "missing_sections", "too_long", "ok")
-    texts = ["<think>a</think><key>1. {", "<key>1. x</key><note>a</note>", "no tags", "x", "<key>"]
-    scores = rows_of(*((0.0, reason, "") for reason in reasons), (0.0, "no_markers", ORD))
-    assert batch_means(scores, responses=[*texts, "<key>"])["score/cut_off"] == 0.4
+    """As the service counts them, of SCORE's alone."""
+    cut = ["<think>µ</think><key>1. {", "x" * 1000, "<key>\ud800"]
+    texts = [*cut, "<key>1. x</key><note>a</note>", "no tags", PERFECT, "<key>"]
+    order = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
+    scores = Scorer(max_response_bytes=999).score(texts, [REFERENCE] * 6 + [order], task=["score"] * 6 + [ORD])
+    assert count_cut_off(scores, texts) == count_cut_off(scores, text_column(texts)) == 3
+    rows = zip(scores.rewards.tolist(), scores.reasons.tolist(), scores.tasks.tolist(), strict=True)
+    assert batch_means(rows_of(*rows), responses=texts)["score/cut_off"] == 3 / 6
     assert "score/cut_off" not in batch_means(rows_of((0.0, "no_markers", ORD)), responses=["<key>"])
 
 

@@ -148,7 +148,7 @@ class ScoreEndpoint:
         answer = self._paths.fast_path.answer(bytes(body.data), times) if is_fast else None
         if answer is None:
             answer = await self._answer(exchange)
-        count = self._metrics.counting(answer.scores, times, exchange.run)
+        count = self._metrics.counting(answer.scores, answer.cut_off, times, exchange.run)
         await exchange.reply(answer.body, body.media_type)
         count()
 

@@ -24,6 +24,7 @@ REWARD_BELOW = "assay_reward_below_zero"
 COMPONENT_BELOW = "assay_component_below_zero"
 COMPONENT = "assay_component"
 FLAT_GROUPS = "assay_groups_without_spread"
+CUT_OFF = "assay_responses_cut_off"
 
 FAMILIES = (
     (RESPONSES, "Scored responses by reason.", "counter"),
@@ -40,6 +41,11 @@ FAMILIES = (
         "Groups of two or more responses whose rewards lie within 1e-9 of each other, so all advantages are 0.",
         "counter",
     ),
+    (
+        CUT_OFF,
+        "Responses to SCORE that are too long, or begin sections and stop before the last end tag.",
+        "counter",
+    ),
 )
 
 
@@ -47,7 +53,7 @@ class TaskCounters:
     """The counters of one task, which have consecutive numbers in every run.
 
     They are the responses by reason, the responses that pass, the sum of the rewards below 0, the count, sum above 0
-    and sum below 0 of each component, and last the groups without spread.
+    and sum below 0 of each component, the groups without spread, and of SCORE the responses that are cut off.
     """
 
     def __init__(self, task: str) -> None:
@@ -64,10 +70,11 @@ class TaskCounters:
             by = (("component", component), *labels)
             series += (Series(COMPONENT, f"{COMPONENT}_{part}", by) for part in ("count", "sum"))
             series.append(Series(COMPONENT_BELOW, f"{COMPONENT_BELOW}_total", by))
-        return [*series, Series(FLAT_GROUPS, f"{FLAT_GROUPS}_total", labels)]
+        last = (FLAT_GROUPS, CUT_OFF) if self.task == SCORE else (FLAT_GROUPS,)
+        return [*series, *(Series(name, f"{name}_total", labels) for name in last)]
 
     def sums(self, scores: Scores, rows: slice | np.ndarray) -> np.ndarray:
-        """Add up these rows; return float64 (width,), without the groups."""
+        """Add up these rows; return float64 (width,), without the last ones."""
         counts = np.bincount(scores.reason_codes[rows], minlength=len(self.reasons))
         late = counts[self.reasons.index(OUT_OF_TIME)] if OUT_OF_TIME in self.reasons else 0
         measures = np.array([scores.components[name][rows] for name in self.components])
@@ -115,8 +122,8 @@ class RewardMetrics:
             start = self._starts[run, task] = self._table.add(self._tasks[task].series(run))
         return start
 
-    def count(self, run: str, scores: Scores) -> None:
-        """Count the responses of one request of a run, of any tasks, and their groups.
+    def count(self, run: str, scores: Scores, cut_off: int) -> None:
+        """Count the responses of one request of a run, of any tasks, those that are cut off, and their groups.
 
         A group with responses of several tasks counts once for each task: their rewards have no common scale.
         """
@@ -128,14 +135,23 @@ class RewardMetrics:
             scored = rows if scores.unscored is None else (codes == code) & ~scores.unscored
             self._count_rows(run, task, scores, rows, scored)
             self.count_groups(run, task, scores.rewards[scored], scores.group_index[scored])
+        self._count_cut_off(run, cut_off)
 
-    def count_singles(self, runs: Sequence[str], scores: Scores) -> None:
-        """Count responses to SCORE of one request each; `runs`, sorted, names the run of each response."""
+    def count_singles(self, runs: Sequence[str], scores: Scores, cut_off: np.ndarray) -> None:
+        """Count responses to SCORE of one request each.
+
+        runs: the run of each response, sorted. cut_off: int64 (n,), 1 for a response that is cut off.
+        """
         start = 0
         for run, responses in groupby(runs):
             rows = slice(start, start + len(list(responses)))
             self._count_rows(run, SCORE, scores, rows, rows)
+            self._count_cut_off(run, int(cut_off[rows].sum()))
             start = rows.stop
+
+    def _count_cut_off(self, run: str, cut_off: int) -> None:
+        if cut_off:
+            self._table.values[self._start(run, SCORE) + self._tasks[SCORE].width + 1] += cut_off
 
     def _count_rows(
         self, run: str, task: str, scores: Scores, rows: slice | np.ndarray, scored: slice | np.ndarray
@@ -184,8 +200,8 @@ REJECTIONS = (
 """Reasons counted as rejections: overload, auth and protocol errors, and rollouts answered with a mask instead of a
 reward. Validation errors (422) are not counted here."""
 
-Single = tuple[str, float, float, float, float, float, int, bytes]
-"""A request of one response: its run's label, stages, reward, reason code and components."""
+Single = tuple[str, float, float, float, float, float, int, int, bytes]
+"""A request of one response: its run's label, stages, reward, reason code, 1 if it is cut off, and components."""
 
 
 class Metrics:
@@ -225,27 +241,30 @@ class Metrics:
         if counter is not None:
             counter.inc()
 
-    def counting(self, scores: Scores, times: StageTimes, run: str = "") -> Callable[[], None]:
-        """Return a function that counts one scored request later, when its scores may have changed."""
+    def counting(self, scores: Scores, cut_off: int, times: StageTimes, run: str = "") -> Callable[[], None]:
+        """Return a function that counts one scored request later, when its scores may have changed.
+
+        cut_off: the number of its responses that are cut off.
+        """
         label = self.runs.label(run)
         if scores.is_score and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
             measures = scores.measures.tobytes()
-            single = (label, *seconds, scores.rewards.item(), scores.reason_codes.item(), measures)
+            single = (label, *seconds, scores.rewards.item(), scores.reason_codes.item(), cut_off, measures)
             return partial(self._count_single, single)
-        return partial(self._count_batch, label, scores, times)
+        return partial(self._count_batch, label, scores, cut_off, times)
 
     def _count_single(self, single: Single) -> None:
         self._singles.append(single)
         if len(self._singles) == MAX_WAITING:
             self._count_singles()
 
-    def _count_batch(self, label: str, scores: Scores, times: StageTimes) -> None:
+    def _count_batch(self, label: str, scores: Scores, cut_off: int, times: StageTimes) -> None:
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(scores))
         if len(scores):
-            self.rewards.count(label, scores)
+            self.rewards.count(label, scores, cut_off)
 
     def _count_singles(self) -> None:
         if not self._singles:
@@ -253,13 +272,13 @@ class Metrics:
         self._singles.sort(key=itemgetter(0))
         runs, *columns, measures = zip(*self._singles, strict=True)
         self._singles.clear()
-        *stages, rewards, reason_codes = map(np.array, columns)
+        *stages, rewards, reason_codes, cut_off = map(np.array, columns)
         for stage, seconds in zip(STAGES, stages, strict=True):
             self.stages.observe_column(seconds, stage)
         n = len(rewards)
         self.batches.observe_column(np.ones(n))
         table = np.frombuffer(b"".join(measures)).reshape(n, len(COMPONENTS)).T
-        self.rewards.count_singles(runs, Scores(rewards, reason_codes, table, np.arange(n)))
+        self.rewards.count_singles(runs, Scores(rewards, reason_codes, table, np.arange(n)), cut_off)
 
     async def exposition(self, openmetrics: bool) -> bytes:
         return (await self._rendering())[openmetrics]

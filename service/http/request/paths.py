@@ -93,7 +93,7 @@ class PendingAnswer(NamedTuple):
             self.reserve()
         reply = self.encode(scores)
         self.times.encoded()
-        return Answer(reply, scores)
+        return Answer(reply, scores, self.scoring.count_cut_off(scores))
 
 
 def begin(

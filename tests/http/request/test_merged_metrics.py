@@ -32,7 +32,7 @@ class Process:
         self._rewards = self._rewards or RewardMetrics(self.table)
         scores = Scores.zeros(np.zeros(1, np.uint8), np.zeros(1, np.int64))
         scores.rewards[:] = reward
-        self._rewards.count(run, scores)
+        self._rewards.count(run, scores, 0)
         self.waiting += 1
 
     def report(self) -> int:

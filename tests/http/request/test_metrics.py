@@ -27,7 +27,7 @@ from assay.service.http.request.series import MergedMetrics, Reports, SeriesTabl
 from assay.service.rewards.batch_tasks import split_config
 from assay.service.rewards.registry import reward_of
 from assay.service.rewards.scorer import Scorer
-from assay.service.rewards.scores import Scores
+from assay.service.rewards.scores import Scores, count_cut_off
 from assay.service.tasks.evaluation import task_named
 from tests.cases.mixed import OPTIONS, columns
 from tests.http.process.watching import Samples, samples_of, value_of
@@ -129,12 +129,16 @@ def test_no_accept_header_is_an_error(client):
 def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
     trainers = ("openrlhf", "slime", "eval-protocol/evaluate", "nemo-gym/verify")
     assert list(ROUTES) == ["/v1/score", *(f"/compat/{name}" for name in trainers)]
-    name, body = f"names of {path}", json.dumps(ROUTES[path]).encode()
-    for content in (body, body[:-1] + b" " * 70_000 + b"}"):
-        for headers, params in (({RUN: name}, {}), ({}, {"run": name})):
-            reply = client.post(path, content=content, headers={**JSON, **headers}, params=params)
-            assert reply.status_code == 200
-    assert value_of(samples_of(client), "assay_responses_total", run=name, task="score", reason="ok") == 4
+    name, whole = f"names of {path}", json.dumps(ROUTES[path])
+    for body in (whole, whole.replace("</note>", ""), whole.replace("<key>", "").replace("</note>", "")):
+        for content in (body, body[:-1] + " " * 70_000 + "}"):
+            for headers, params in (({RUN: name}, {}), ({}, {"run": name})):
+                reply = client.post(path, content=content.encode(), headers={**JSON, **headers}, params=params)
+                assert reply.status_code == 200
+    samples, labels = samples_of(client), {"run": name, "task": "score"}
+    assert value_of(samples, "assay_responses_total", **labels, reason="ok") == 4
+    assert value_of(samples, "assay_responses_total", **labels, reason="missing_sections") == 8
+    assert value_of(samples, "assay_responses_cut_off_total", **labels) == 4
 
 
 @pytest.mark.parametrize(
@@ -186,7 +190,8 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     table, batch, (settings, task_options) = SeriesTable(), columns(), split_config(OPTIONS)
     metrics = RewardMetrics(table)
     scores = Scorer(**settings).score(**batch, task_options=task_options)
-    metrics.count("mixed", scores)
+    cut_off = count_cut_off(scores, batch["responses"])
+    metrics.count("mixed", scores, cut_off)
     samples = values_of(table)
     reply = {
         "task": batch["task"],
@@ -196,6 +201,7 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     }
     assert min(reply["rewards"]) < 0
     check_tasks(samples, "mixed", reply)
+    assert value_of(samples, "assay_responses_cut_off_total", run="mixed", task="score") == cut_off > 0
     for task in set(batch["task"]):
         passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
         assert value_of(samples, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
@@ -242,7 +248,7 @@ def test_a_process_follows_the_names_of_the_supervisor():
         names, metrics = workers[worker]
         for run in runs:
             index = np.zeros(1, np.int64)
-            metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index))
+            metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index), 0)
 
     def report() -> Samples:
         for slot, (names, _) in enumerate(workers):

@@ -14,6 +14,7 @@ from ....rewards.batch import Batch
 from ....rewards.batch_tasks import follow_labels, read_labels, set_options
 from ....rewards.registry import OPTION_TASKS, REWARD_TASKS, SCORE, reward_of
 from ....rewards.scorer import Scorer
+from ....rewards.scores import count_cut_off
 from ....scoring.labels import ABSENT
 from ....settings import NONE, NULLABLE, ScoreSettings, is_null, setting_issues
 from ....tasks.evaluation import task_named
@@ -210,7 +211,7 @@ class TrainerEndpoint:
             self._refusals.log(exchange, exchange.scope["path"], problem, masked=True)
             await exchange.reply(reply)
             return
-        count = self._metrics.counting(result.scores, times, exchange.run)
+        count = self._metrics.counting(result.scores, result.cut_off, times, exchange.run)
         await exchange.reply(result.body)
         count()
 
@@ -240,7 +241,7 @@ class TrainerEndpoint:
                 times.scored()
                 reply = dialect.encode(scores, request, options, options.names_tasks)
                 times.encoded()
-                return Answer(reply, scores)
+                return Answer(reply, scores, count_cut_off(scores, fast_path.responses))
         columns = rollouts.read(path, limits, issues)
         issues += task_issues
         refuse = partial(self._refusal, issues, request, query)
