@@ -5,7 +5,6 @@ As a program it is that verifier: `python -m assay.research.prepare.harbor REFER
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,7 @@ ANSWER = "/app/answer.md"
 INSTRUCTION = f"Write the whole answer, exactly in the form asked for above, to the file {ANSWER}."
 
 AGENT = f"""\
-FROM debian:stable-slim
+FROM debian:trixie-slim
 WORKDIR /app
 # An empty answer gets a reward; a file that is missing is an error, because it may not have been copied.
 RUN touch {ANSWER}
@@ -93,8 +92,8 @@ def toml_text(text: str) -> str:
     return json_text(text).replace("\x7f", "\\u007f")
 
 
-def rewards_of(scorer: Scorer, reference: bytes, answer: bytes) -> dict[str, float]:
-    """Return the reward and the components of an answer; raises ValueError and AssayError if there is none.
+def outcome_of(scorer: Scorer, reference: bytes, answer: bytes) -> dict[str, Any]:
+    """Return the reward of an answer, its reason, components and signature; raise ValueError or AssayError without one.
 
     Bytes of the answer that are not UTF-8 are read as the replacement character, as an agent may write any.
     """
@@ -102,18 +101,17 @@ def rewards_of(scorer: Scorer, reference: bytes, answer: bytes) -> dict[str, flo
     if not isinstance(label, dict) or label.get("task") not in REWARD_TASKS:
         raise ValueError("the reference is not an object with a known task")
     scores = scorer.score([answer.decode("utf-8", "replace")], [label])
-    named = {f"score_{name}": float(scores.components[name][0]) for name in reward_of(label["task"]).components}
-    rewards = {"reward": float(scores.rewards[0]), **named}
-    if wrong := [name for name, value in rewards.items() if not math.isfinite(value)]:
-        raise ValueError(f"not finite: {', '.join(wrong)}")
-    print(f"{scores.reasons[0]}\n{scorer.signature}")
-    return rewards
+    components = {name: float(scores.components[name][0]) for name in reward_of(label["task"]).components}
+    about = {"reason": str(scores.reasons[0]), "components": components, "signature": scorer.signature}
+    return {"reward": float(scores.rewards[0]), **about}
 
 
 def main(reference: str, answer: str, target: str) -> None:
-    rewards = rewards_of(Scorer(), Path(reference).read_bytes(), Path(answer).read_bytes())
+    """Print the outcome and write the reward, alone: a component would be 0 in Harbor's means for tasks without it."""
+    outcome = outcome_of(Scorer(), Path(reference).read_bytes(), Path(answer).read_bytes())
+    print(orjson.dumps(outcome).decode())
     partial = Path(f"{target}.partial")
-    partial.write_bytes(orjson.dumps(rewards))
+    partial.write_bytes(orjson.dumps({"reward": outcome["reward"]}))
     os.replace(partial, target)
 
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from assay import AssayError, Scorer
-from assay.research.prepare.harbor import ANSWER, rewards_of
+from assay.research.prepare.harbor import ANSWER, outcome_of
 from tests.command_line import read_rows, write_rows
 from tests.prepare.published import EVERY, TEXT
 
@@ -76,18 +76,20 @@ def test_rewards_are_those_of_the_scorer(rows: Path) -> None:
         ideal = (folder / "solution" / "answer.md").read_bytes()
         if json.loads(label)["task"] == "lexical":  # its reward needs weights
             with pytest.raises(AssayError):
-                rewards_of(scorer, label, ideal)
+                outcome_of(scorer, label, ideal)
             continue
         for answer in (ideal, b"", b"\xff" + ideal, ideal[:-8], ideal[: len(ideal) // 2], b"<key>1. Wash.</key>"):
-            rewards = rewards_of(scorer, label, answer)
-            assert rewards["reward"] == scorer.score([answer.decode(errors="replace")], [json.loads(label)]).rewards[0]
+            outcome = outcome_of(scorer, label, answer)
+            scores = scorer.score([answer.decode(errors="replace")], [json.loads(label)])
+            assert (outcome["reward"], outcome["reason"]) == (scores.rewards[0], scores.reasons[0])
+            components = outcome["components"]
+            assert components == {name: scores.components[name][0] for name in components}
             number += 1
-            assert all(name == "reward" or name.startswith("score_") for name in rewards)
-        assert rewards_of(scorer, label, ideal)["reward"] > rewards_of(scorer, label, b"")["reward"]
+        assert outcome_of(scorer, label, ideal)["reward"] > outcome_of(scorer, label, b"")["reward"]
     assert number >= 60
     for wrong in (b"{", b"[]", b'{"task": "other"}', b'{"task": "score", "reference": "nothing"}'):
         with pytest.raises((ValueError, AssayError)):
-            rewards_of(scorer, wrong, b"")
+            outcome_of(scorer, wrong, b"")
 
 
 def test_the_scripts_of_a_task(rows: Path, tmp_path: Path) -> None:
@@ -100,17 +102,19 @@ def test_the_scripts_of_a_task(rows: Path, tmp_path: Path) -> None:
         text = script.read_text()
         script.write_text(re.sub("|".join(places), lambda place: places[place[0]], text))
 
-    def run(script: str) -> int:
-        return subprocess.run([folder / script], env=environment, capture_output=True).returncode
+    def run(script: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([folder / script], env=environment, capture_output=True)
 
     reward = tmp_path / "reward.json"
-    assert run("tests/test.sh") != 0
+    assert run("tests/test.sh").returncode != 0
     assert not reward.exists()  # no answer is an error; an empty one gets a reward
-    assert run("solution/solve.sh") == 0
-    assert run("tests/test.sh") == 0
-    answer = (tmp_path / "answer.md").read_bytes()
-    assert json.loads(reward.read_bytes()) == rewards_of(Scorer(), reference_in(folder), answer)
-    assert json.loads(reward.read_bytes())["reward"] == pytest.approx(1.0)
+    assert run("solution/solve.sh").returncode == 0
+    done = run("tests/test.sh")
+    assert done.returncode == 0
+    outcome = json.loads(done.stdout)
+    assert outcome == outcome_of(Scorer(), reference_in(folder), (tmp_path / "answer.md").read_bytes())
+    assert json.loads(reward.read_bytes()) == {"reward": outcome["reward"]}
+    assert outcome["reward"] == pytest.approx(1.0)
 
 
 def reference_in(folder: Path) -> bytes:
