@@ -30,6 +30,8 @@ class SubmitProtocol:
         Args:
             protocol: The whole answer, with all of its sections.
         """
+        if not isinstance(protocol, str):  # TRL passes what the model wrote, and gives it this error
+            raise TypeError("protocol must be a text")
         self.answer = protocol
         return "Submitted."
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
+import json
 import sys
 import types
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from model import new_tokenizer
 
 from assay_client import Client
 from assay_client.adapters.for_messages import evaluate_messages
 from tests.by_path import loaded
 from tests.http.samples import REFERENCE
-from tests.servers import LiveServer
+from tests.servers import LiveServer, score_requests
 from tests.trainers.pairs import EXPECTED, TEXTS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
@@ -122,17 +125,45 @@ def test_atropos(at: str) -> None:
         assert all(group[name] == body[name] for name in body)
 
 
-def test_trl_environment(at: str, server: LiveServer, tmp_path: Path) -> None:
-    """The trainer makes environments, finds their tool and gives them to the reward function."""
+def call(**arguments: Any) -> str:
+    """Return what a model of Qwen's kind writes to call the tool."""
+    return f"<tool_call>\n{json.dumps({'name': 'submit', 'arguments': arguments})}\n</tool_call><|im_end|>"
+
+
+DONE = "Done.<|im_end|>"
+ROLLOUTS = [
+    *(([call(protocol=text), DONE], reward) for text, reward in zip(TEXTS, EXPECTED, strict=True)),
+    ([DONE], 0.0),
+    ([call(protocol="first"), call(protocol=TEXTS[1]), DONE], EXPECTED[1]),
+    ([call(protocol=TEXTS[1]), call(protocol=[TEXTS[0]]), DONE], EXPECTED[1]),
+    *(
+        ([call(**{name: value}), DONE], 0.0)
+        for name, value in (("protocol", 5), ("answer", "x"), ("protocol", "\ud800"))
+    ),
+    ([call(protocol=TEXTS[0]), call(protocol=""), DONE], 0.0),
+]
+"""The turns of rollouts, and the reward of the last text that each submits."""
+
+
+@pytest.mark.usefixtures("at")
+def test_trl_environment(server: LiveServer, tmp_path: Path) -> None:
+    """A step of its trainer, whose loop makes and resets environments, and calls their tool as a stand-in asks."""
     from datasets import Dataset
     from model import new_model
     from trl import GRPOConfig, GRPOTrainer
     from trl.chat_template_utils import qwen3_chat_template
 
     example = loaded(EXAMPLES / "trl_environment.py")
-    tokenizer = new_tokenizer([*TEXTS, REFERENCE])
+    rollouts = ROLLOUTS * (60 // len(ROLLOUTS))
+    tokenizer = new_tokenizer([qwen3_chat_template, *(turn for turns, _ in ROLLOUTS for turn in turns)])
     tokenizer.chat_template = qwen3_chat_template
-    rows = [{"prompt": [{"role": "user", "content": "Add PBS."}], "reference": REFERENCE, "task": "score"}] * 60
+    rewards: list[list[float]] = []
+
+    def recorded(**columns: Any) -> Any:
+        rewards.append(example.submitted_reward(**columns))
+        return rewards[-1]
+
+    row = {"prompt": [{"role": "user", "content": "Add PBS."}], "reference": REFERENCE, "task": "score"}
     trainer = GRPOTrainer(
         model=new_model(tokenizer, 0),
         processing_class=tokenizer,
@@ -140,21 +171,39 @@ def test_trl_environment(at: str, server: LiveServer, tmp_path: Path) -> None:
             output_dir=str(tmp_path),
             use_cpu=True,
             bf16=False,
-            num_generations=60,
-            per_device_train_batch_size=60,
+            max_steps=2,
+            num_generations=len(rollouts),
+            per_device_train_batch_size=len(rollouts),
+            max_completion_length=900,
+            logging_steps=1,
+            save_strategy="no",
             report_to=[],
+            disable_tqdm=True,
         ),
-        train_dataset=Dataset.from_list(rows),
-        reward_funcs=example.submitted_reward,
+        train_dataset=Dataset.from_list([row] * len(rollouts)),
+        reward_funcs=recorded,
         environment_factory=example.SubmitProtocol,
     )
-    assert [tool.__name__ for tool in trainer.tools] == ["submit"]
-    environments = trainer.environments = [trainer.environment_factories[None]() for _ in rows]
-    for environment, text in zip(environments, TEXTS * MANY, strict=True):
-        environment.reset(**rows[0])
-        environment.submit(text)
-    environments[-1].reset(**rows[0])
-    prompts = [row["prompt"] for row in rows]
-    completions = [chat("Done.")[1:] for _ in rows]
-    rewards = trainer._calculate_rewards(rows, prompts, completions, [[1]] * len(rows))
-    assert rewards.flatten().tolist() == pytest.approx(EXPECTED * MANY)
+    asked = itertools.count()
+
+    def generate(input_ids: Any, **options: Any) -> Any:
+        """Return the next turn of every rollout that the trainer asks about, in place of a model's."""
+        turn = next(asked) % 3
+        texts = [turns[turn] for turns, _ in rollouts if len(turns) > turn]
+        ids = [torch.tensor([*tokenizer(text)["input_ids"], tokenizer.eos_token_id]) for text in texts]
+        padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=tokenizer.pad_token_id)
+        return torch.cat([input_ids, padded], 1)
+
+    trainer.model.generate = generate
+    count = score_requests(server)
+    trainer.train()
+    assert rewards == [[reward for _, reward in rollouts]] * 2
+    assert count() == 2, "one request a step"
+    log = [entry for entry in trainer.state.log_history if "reward" in entry]
+    calls = [turn for turns, _ in rollouts for turn in turns if turn != DONE]
+    for entry in log:
+        assert entry["reward"] == pytest.approx(sum(reward for _, reward in rollouts) / len(rollouts))
+        assert entry["tools/call_frequency"] == pytest.approx(len(calls) / len(rollouts))
+        assert entry["tools/failure_frequency"] == pytest.approx(3 * 6 / len(calls))
+        assert entry["grad_norm"] > 0
+    assert len(trainer.environments) == len(rollouts)
