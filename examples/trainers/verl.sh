@@ -56,5 +56,5 @@ python3 -m verl.trainer.main_ppo \
 #   python3 -m assay_client.verl_components rollouts --follow --csv components.csv --tensorboard runs/assay
 # The importance ratio of the whole response, as in the paper's equation 14: see docs/research/training.md.
 # GDPO normalizes each component separately and sums them: arguments of this script,
-#   algorithm.adv_estimator=gdpo \
+#   algorithm.adv_estimator=gdpo trainer.use_v1=false \
 #   +algorithm.gdpo_reward_keys='[score_format,score_consistency,score_scale,score_order,score_content]'

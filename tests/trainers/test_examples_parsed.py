@@ -52,10 +52,10 @@ def test_verl(tmp_path: Path) -> None:
     actor = config.actor_rollout_ref.actor
     assert (actor.optim.lr, actor.use_kl_loss, actor.kl_loss_coef) == (7e-6, True, 0.001)
     script = (EXAMPLES / "verl.sh").read_text(encoding="utf-8")
-    gdpo = re.findall(r"\+?algorithm\.(?:adv_estimator=gdpo|gdpo_reward_keys=\S+)", script)
-    algorithm = composed([*arguments[2:], *(argument.replace("'", "") for argument in gdpo)]).algorithm
-    assert algorithm.adv_estimator == "gdpo"
-    assert set(algorithm.gdpo_reward_keys) <= set(METRICS)
+    gdpo = re.findall(r"\+?algorithm\.(?:adv_estimator=gdpo|gdpo_reward_keys=\S+)|trainer\.use_v1=\S+", script)
+    separate = composed([*arguments[2:], *(argument.replace("'", "") for argument in gdpo)])
+    assert (separate.algorithm.adv_estimator, separate.trainer.use_v1) == ("gdpo", False)
+    assert set(separate.algorithm.gdpo_reward_keys) <= set(METRICS)
     page = (EXAMPLES.parents[1] / "docs" / "research" / "training.md").read_text(encoding="utf-8")
     options = re.findall(r"^actor_rollout_ref\.actor\.\S+", page, re.MULTILINE)
     assert len(options) == 4

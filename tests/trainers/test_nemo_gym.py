@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from nemo_gym.base_resources_server import BaseVerifyRequest, BaseVerifyResponse
+from nemo_gym.base_resources_server import BaseMultiRewardVerifyResponse, BaseVerifyRequest, BaseVerifyResponse
 from nemo_gym.failure_kinds import is_namespaced
 from nemo_gym.reward_profile import compute_aggregate_metrics
 
@@ -64,3 +64,16 @@ def test_a_masked_rollout_is_left_out_by_gym(client: httpx.Client) -> None:
     assert own["key_metrics"] == pytest.approx(gyms["key_metrics"])
     assert own["key_metrics"]["mean/reward"] == pytest.approx(sum(EXPECTED) / 3)
     assert own["key_metrics"]["coverage/masked_rollouts"] == 1
+
+
+def test_components_for_gdpo(client: httpx.Client) -> None:
+    """Sixty replies, read by Gym's own class for several rewards."""
+    rewards = []
+    for text in TEXTS * 20:
+        reply = BaseMultiRewardVerifyResponse.model_validate(
+            posted(client, "/verify?reward_components=true", row(text))
+        )
+        assert list(reply.reward_components) == ["order", "content"]
+        assert sum(reply.reward_components.values()) == reply.reward
+        rewards.append(reply.reward)
+    assert rewards == EXPECTED * 20

@@ -16,6 +16,8 @@ from omegaconf import OmegaConf
 
 from assay_client import Unavailable
 from assay_client.adapters import for_trl, for_verl
+from assay_client.adapters.common import REWARD
+from assay_client.adapters.metrics import PARTS
 from assay_client.tasks import OWN_COMPONENTS, REWARD_TASKS
 from tests.by_path import loaded
 from tests.servers import LiveServer, score_requests
@@ -225,6 +227,22 @@ def test_components_as_reward_functions_of_trl(
             mean = fmean(reward for reward in rewards if reward is not None)
             assert entry[f"rewards/{function.__name__}/mean"] == pytest.approx(mean, abs=1e-3), "None is not 0"
     assert any(entry["rewards/score_format/mean"] > 0 for entry in log), "else nothing was shown"
+
+
+def test_two_parts_as_reward_functions_of_trl(
+    prepared: Prepared, tokenizer: Any, policy: str, at: str, server: LiveServer, tmp_path: Path
+) -> None:
+    """They sum to the reward exactly, and so do the trainer's own sums but for single precision."""
+    recorded = [Recorded(getattr(for_trl, f"score_{name}")) for name in (*PARTS, REWARD)]
+    count = score_requests(server)
+    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": [1.0, 1.0, 0.0]}
+    log = trained(prepared, tokenizer, policy, recorded, tmp_path, **options)
+    assert count() == len(log) == STEPS
+    for step, entry in enumerate(log):
+        orders, contents, rewards = (function.calls[step][1] for function in recorded)
+        assert [order + content for order, content in zip(orders, contents, strict=True)] == rewards
+        assert entry["reward"] == pytest.approx(entry["rewards/score_reward/mean"], abs=1e-6)
+    assert any(entry["rewards/score_order_part/mean"] > 0 for entry in log), "else nothing was shown"
 
 
 @pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])

@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_module
 from model import new_tokenizer
 from verl import DataProto
 from verl.experimental.reward_loop.reward_loop import RewardLoopManager
+from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.reward import load_reward_manager
 
 from assay_client import InvalidSetting
@@ -119,6 +120,37 @@ def test_rows_of_other_tasks(
     data.non_tensor_batch["data_source"][4] = "nobody's"
     with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES.*nobody's"):
         scored_singly(config, tokenizer, data)
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("manager", ["naive", "gdpo"])
+def test_two_parts_for_gdpo(tokenizer: Any, manager: str) -> None:
+    """They sum to the reward exactly, and its estimator normalizes each within its group."""
+    keys = ["score_order_part", "score_content_part"]
+    config = config_of(
+        tokenizer,
+        f"reward.reward_manager.name={manager}",
+        "+reward.custom_reward_function.reward_kwargs.parts=true",
+        "algorithm.adv_estimator=gdpo",
+        f"+algorithm.gdpo_reward_keys=[{','.join(keys)}]",
+    )
+    data, expected = many(tokenizer, 60)
+    scored = scored_singly(config, tokenizer, data)
+    parts = {key: np.array([result["reward_extra_info"][key] for result in scored]) for key in keys}
+    assert [result["reward_score"] for result in scored] == expected == sum(parts.values()).tolist()
+    assert 0 < parts["score_order_part"][0] < expected[0]
+    groups = np.arange(60) // 6
+    mask = data.batch["attention_mask"][:, 2:]
+    data.batch["response_mask"] = mask
+    data.batch["token_level_rewards"] = torch.zeros(mask.shape)
+    data.non_tensor_batch |= {"uid": groups.astype(object), **parts}
+    gained = compute_advantage(data, config.algorithm.adv_estimator, config=config.algorithm).batch["advantages"]
+    total = np.zeros(60)
+    for part in parts.values():
+        grouped = part.reshape(10, 6)
+        total += ((grouped - grouped.mean(1, keepdims=True)) / (grouped.std(1, ddof=1, keepdims=True) + 1e-6)).ravel()
+    tokens = torch.tensor(total)[:, None].expand(mask.shape)[mask.bool()]
+    torch.testing.assert_close(gained[mask.bool()].double(), (tokens - tokens.mean()) / tokens.std(), atol=1e-4, rtol=0)
 
 
 @pytest.fixture(scope="module")

@@ -146,22 +146,23 @@ def test_components_sum_to_the_reward(client, query):
             assert part == pytest.approx(share * per_score, abs=1e-15)
 
 
-def test_one_component_where_score_is_no_sum(client):
+def test_content_is_the_reward_where_score_is_no_sum(client):
+    """NeMo RL's GDPO refuses a batch with fewer than two components."""
     body = body_of(GYM, SWAPPED, STEPS)
     for query in ("&semantics=product", "&total=sum", "&use_order=false", "&reward_scale=shift"):
-        assert list(components_of(client, query, body)) == ["reward"]
-    assert list(components_of(client, "&task_field=task", body)) == ["order", "content", "reward"]
-    other = body_of(GYM, "[ANSWER_START]2 h & 90[ANSWER_END]", {"answer": "2 h"})
-    assert components_of(client, "&task=bioprobench.pqa", other).keys() == {"reward"}
-    mixed = components_of(client, "&task_field=task", other | {"task": "bioprobench.pqa"})
-    assert (mixed["order"], mixed["content"]) == (0.0, 0.0)
+        parts = components_of(client, query, body)
+        assert (list(parts), parts["order"]) == (["order", "content"], 0.0)
+    assert components_of(client, "&task_field=task", body_of(GYM, PERFECT, STEPS))["order"] > 0
+    wrong = "[ANSWER_START][1, 0][ANSWER_END]"
+    order = body_of(GYM, wrong, {"wrong_steps": ["a", "b"], "correct_steps": ["a", "b"]}) | {"task": "bioprobench.ord"}
+    for query in ("&task=bioprobench.ord", "&task_field=task"):
+        assert components_of(client, query, order) == {"order": 0.0, "content": -1.0}
+    labelled = body_of(GYM, "[ANSWER_START]2 h & 90[ANSWER_END]", {"task": "bioprobench.pqa", "reference": "2 h"})
+    assert components_of(client, "", labelled) == {"order": 0.0, "content": 1.0}
     assert "reward_components" not in client.post(GYM, json=body).json()
     query = f"{GYM}?reward_components=true&on_bad_reference=mask"
     masked = client.post(query, json=body | {"reference": None}).json()
     assert masked["reward_components"] == {"order": 0.0, "content": 0.0}
-    labelled = body | {"reference": {"task": "bioprobench.pqa", "reference": "2 h"}}
-    document = problem_of(client.post(f"{GYM}?reward_components=true", json=labelled), 422)
-    assert errors_of(document) == [("query.reward_components", "conflict")]
 
 
 def test_the_sum_is_exact_for_any_values():

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr
 
 from ....errors import Issue
 from ....messages import REASONING_NAMES, THOUGHTS
-from ....rewards.registry import REWARD_TASKS, REWARDS, SCORE
+from ....rewards.registry import REWARD_TASKS, REWARDS
 from ....rewards.scores import Scores
 from ....scoring.labels import ABSENT, NULL, json_text, members
 from ....settings import ScoreSettings
@@ -62,10 +62,6 @@ MAX_FIELD_LENGTH = 1_024
 """Limits of the echoed fields: their number, and the characters of a name or a text."""
 
 
-PARTS = ("order", "content")
-"""The terms of SCORE that are rewards of their own in GDPO."""
-
-
 class NemoGymOptions(RouteOptions):
     """Where to find the reference, and how to answer for an invalid one."""
 
@@ -81,34 +77,30 @@ class NemoGymOptions(RouteOptions):
     reward_components: bool = Field(
         False,
         description="Whether replies have `reward_components`, which sum to the reward exactly, for GDPO in NeMo RL: "
-        "SCORE's `order` and `content` where it is scale times their sum, else the whole reward as `reward`.",
+        "`order` and `content`, the two terms of SCORE. Where it is not scale times their sum, and in other tasks, "
+        "`content` is the whole reward and `order` 0.",
     )
-    _parts: tuple[str, ...] = PrivateAttr(())
+    _is_sum: bool = PrivateAttr(False)
 
     def prepare(self, settings: ScoreSettings) -> None:
-        """Choose the names of the components, which are the same in every reply to this query."""
+        """Note whether SCORE is a multiple of `order` + `content`."""
         is_sum = (settings.semantics, settings.total, settings.use_order) == ("sum", "product", True)
-        if self.reward_components:
-            parts = PARTS if is_sum and settings.reward_scale != "shift" and self.task in (None, SCORE) else ()
-            self._parts = (*parts, "reward") if self.task_field is not None or not parts else parts
+        self._is_sum = is_sum and settings.reward_scale != "shift"
 
-    def components(self, scores: Scores) -> dict[str, Any]:
-        """Return the member of a reply with the components of one response; empty unless the query asks for it."""
-        reward, parts = scores.rewards.item(), dict.fromkeys(self._parts, 0.0)
-        if not parts:
+    def components(self, scores: Scores | None) -> dict[str, Any]:
+        """Return the member of a reply with the components of one response; empty unless the query asks for it.
+
+        NeMo RL refuses a batch with fewer than two, or whose sum is not the reward; without scores they are zeros.
+        """
+        if not self.reward_components:
             return {}
-        if PARTS[0] in parts and scores.task_codes[0] == 0:
-            order, semantics = (scores.components[name].item() for name in ("order", "semantics"))
-            share = reward * (order / semantics) if semantics else 0.0
-            # The larger of the two is at least half the reward, so that the second difference is exact, and their sum.
-            parts["content"] = reward - share
-            parts["order"] = reward - parts["content"]
-        elif "reward" in parts:
-            parts["reward"] = reward
-        else:
-            detail = "a label names another task: `task_field` says where, so that all replies have the same components"
-            raise invalid_request([Issue("query.reward_components", "conflict", detail)])
-        return {"reward_components": parts}
+        reward, order = scores.rewards.item() if scores is not None else 0.0, 0.0
+        if scores is not None and self._is_sum and scores.task_codes[0] == 0:
+            term, semantics = (scores.components[name].item() for name in ("order", "semantics"))
+            order = reward * (term / semantics) if semantics else 0.0
+        # The larger of the two is at least half the reward, so that the second difference is exact, and their sum.
+        content = reward - order
+        return {"reward_components": {"order": reward - content, "content": content}}
 
 
 class NemoGym(Dialect):
@@ -143,8 +135,7 @@ class NemoGym(Dialect):
         mask = dict(zip(MASK, (True, BAD_REFERENCE, reason, {"mask_sample": True}), strict=True))
         names = TASK_NUMBERS if options.names_tasks else NUMBERS
         numbers = {"reward": 0.0, **dict.fromkeys(names, 0.0), **dict.fromkeys(IDENTIFIERS, -1.0)}
-        parts = {"reward_components": dict.fromkeys(options._parts, 0.0)} if options._parts else {}
-        return echoed(request, orjson.dumps(numbers | parts | mask))
+        return echoed(request, orjson.dumps(numbers | options.components(None) | mask))
 
 
 def echoed(request: JsonObject, reply: bytes) -> bytes:
