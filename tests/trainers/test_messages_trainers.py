@@ -146,45 +146,26 @@ ROLLOUTS = [
 
 
 @pytest.mark.usefixtures("at")
-def test_trl_environment(server: LiveServer, tmp_path: Path) -> None:
-    """A step of its trainer, whose loop makes and resets environments, and calls their tool as a stand-in asks."""
-    from datasets import Dataset
+def test_trl_environment(server: LiveServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two steps of the example, whose trainer makes and resets environments and calls their tool as a stand-in asks."""
+    import trl
     from model import new_model
-    from trl import GRPOConfig, GRPOTrainer
     from trl.chat_template_utils import qwen3_chat_template
 
     example = loaded(EXAMPLES / "trl_environment.py")
     rollouts = ROLLOUTS * (60 // len(ROLLOUTS))
     tokenizer = new_tokenizer([qwen3_chat_template, *(turn for turns, _ in ROLLOUTS for turn in turns)])
     tokenizer.chat_template = qwen3_chat_template
+    new_model(tokenizer, 0).save_pretrained(tmp_path / "model")
+    row = {"prompt": [{"role": "user", "content": "Add PBS."}], "reference": REFERENCE, "task": "score"}
+    (tmp_path / "train.jsonl").write_text(f"{json.dumps(row)}\n" * len(rollouts))
     rewards: list[list[float]] = []
+    made: list[Any] = []
+    asked = itertools.count()
 
     def recorded(**columns: Any) -> Any:
         rewards.append(example.submitted_reward(**columns))
         return rewards[-1]
-
-    row = {"prompt": [{"role": "user", "content": "Add PBS."}], "reference": REFERENCE, "task": "score"}
-    trainer = GRPOTrainer(
-        model=new_model(tokenizer, 0),
-        processing_class=tokenizer,
-        args=GRPOConfig(
-            output_dir=str(tmp_path),
-            use_cpu=True,
-            bf16=False,
-            max_steps=2,
-            num_generations=len(rollouts),
-            per_device_train_batch_size=len(rollouts),
-            max_completion_length=900,
-            logging_steps=1,
-            save_strategy="no",
-            report_to=[],
-            disable_tqdm=True,
-        ),
-        train_dataset=Dataset.from_list([row] * len(rollouts)),
-        reward_funcs=recorded,
-        environment_factory=example.SubmitProtocol,
-    )
-    asked = itertools.count()
 
     def generate(input_ids: Any, **options: Any) -> Any:
         """Return the next turn of every rollout that the trainer asks about, in place of a model's."""
@@ -194,16 +175,30 @@ def test_trl_environment(server: LiveServer, tmp_path: Path) -> None:
         padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=tokenizer.pad_token_id)
         return torch.cat([input_ids, padded], 1)
 
-    trainer.model.generate = generate
+    class Trainer(trl.GRPOTrainer):  # type: ignore[misc]
+        def __init__(self, **arguments: Any) -> None:
+            assert arguments.pop("reward_funcs") is example.submitted_reward
+            super().__init__(**arguments, reward_funcs=recorded, processing_class=tokenizer)
+            self.model.generate = generate
+            made.append(self)
+
+    real, n = trl.GRPOConfig, len(rollouts)
+    quiet = {"use_cpu": True, "bf16": False, "report_to": [], "disable_tqdm": True, "save_strategy": "no"}
+    size = {"max_steps": 2, "num_generations": n, "per_device_train_batch_size": n, "logging_steps": 1}
+    monkeypatch.setattr(trl, "GRPOTrainer", Trainer)
+    monkeypatch.setattr(trl, "GRPOConfig", lambda **given: real(**(given | quiet | size)))
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "model"), str(tmp_path / "train.jsonl")])
+    monkeypatch.chdir(tmp_path)
     count = score_requests(server)
-    trainer.train()
+    example.main()
     assert rewards == [[reward for _, reward in rollouts]] * 2
     assert count() == 2, "one request a step"
-    log = [entry for entry in trainer.state.log_history if "reward" in entry]
+    (trainer,) = made
     calls = [turn for turns, _ in rollouts for turn in turns if turn != DONE]
+    log = [entry for entry in trainer.state.log_history if "reward" in entry]
     for entry in log:
-        assert entry["reward"] == pytest.approx(sum(reward for _, reward in rollouts) / len(rollouts))
-        assert entry["tools/call_frequency"] == pytest.approx(len(calls) / len(rollouts))
-        assert entry["tools/failure_frequency"] == pytest.approx(3 * 6 / len(calls))
+        assert entry["reward"] == pytest.approx(sum(reward for _, reward in rollouts) / n)
+        assert entry["tools/call_frequency"] == pytest.approx(len(calls) / n)
+        assert entry["tools/failure_frequency"] == pytest.approx(3 * (n / len(ROLLOUTS)) / len(calls))
         assert entry["grad_norm"] > 0
-    assert len(trainer.environments) == len(rollouts)
+    assert (len(log), len(trainer.environments)) == (2, n)
