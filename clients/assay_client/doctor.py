@@ -35,6 +35,11 @@ from .transport.waiting import Blocking, completed
 
 PROBE_SECONDS = 5.0
 TRIES = 3
+MAX_BATCH = 1 << 20
+MAX_LINE = 1 << 26
+MAX_SHOWN = 1_000
+"""Maximum responses of a timed batch, and characters of a data set's first line and of a finding."""
+
 MAX_SKEW_SECONDS = 60.0
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 DISTRIBUTIONS = {"ms-swift": "ms_swift", "skyrl": "skyrl-gym"}
@@ -58,7 +63,10 @@ class Finding(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{'ok' if self.is_ok else '!!'}  {self.text}"
+        """Return one line of printable characters, whatever a server's reply or a data set put into the text."""
+        line = " ".join(self.text.split())[:MAX_SHOWN]
+        shown = "".join(character if character.isprintable() else "\ufffd" for character in line)
+        return f"{'ok' if self.is_ok else '!!'}  {shown}"
 
 
 Findings = Generator[Finding, None, Any]
@@ -156,9 +164,17 @@ def check_address(client: Client, address: Address) -> Findings:
     return reply.status == 200
 
 
+def value_in(text: str | bytes) -> Any:
+    """Return the value of a JSON text; raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
 def version_in(body: bytes) -> object:
     try:
-        about = json.loads(body)
+        about = value_in(body)
     except ValueError:  # a page of another server
         return None
     return about.get("version") if isinstance(about, dict) else None
@@ -203,7 +219,7 @@ def first_row(path: str) -> Mapping[str, Any]:
         row = next((piece.to_pylist()[0] for piece in pieces if len(piece)), None)
     else:
         with Path(path).open(encoding="utf-8") as lines:
-            row = json.loads(next(lines, "null"))
+            row = value_in(lines.readline(MAX_LINE) or "null")
     if not isinstance(row, Mapping):
         raise ValueError("there is no first row that is an object")
     return row
@@ -251,7 +267,7 @@ def batch_size(text: str) -> int:
     size = 1
     for factor in text.split("x"):
         size *= int(factor)
-    if size < 1:
+    if not 1 <= size <= MAX_BATCH:
         raise ValueError
     return size
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...service.errors import InvalidReference
 from ...service.rewards.scorer import Scorer
 from ...service.rewards.scores import NO_SPREAD
 from ...service.tables.table import Cell, Row, Table
@@ -151,7 +152,10 @@ class Discrimination:
             if case is None or all(kind == OTHER_WORDS for kind, *_ in case.changed):
                 self.without_pairs += 1
             else:
-                self._add_case(case)
+                try:
+                    self._add_case(case)
+                except InvalidReference:  # the right answer is over a limit
+                    self.without_pairs += 1
 
     def _add_case(self, case: Case) -> None:
         responses = [case.right, *(text for *_, text in case.changed)]
@@ -187,7 +191,7 @@ class Discrimination:
         head = ["%", "records", *(self.titles[k] for k in shown)]
         notes = [f"%: how often the right answer earns more, with intervals of 95 %; of {OTHER_WORDS}, it should be 0."]
         if self.without_pairs:
-            notes.append(f"{plural(self.without_pairs, 'row')} without a right and a wrong answer.")
+            notes.append(f"{plural(self.without_pairs, 'row')} without a right and a wrong answer within the limits.")
         rows: list[Row] = [[told.kind, told.records, *(str(told.more[k]) for k in shown)] for told in self.told()]
         yield Table(head, rows, title="Right answers beside wrong ones", notes=notes)
         rows = [

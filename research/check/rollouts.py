@@ -120,7 +120,7 @@ class Run:
                 yield f"Only one component rises: {changed(name)}; {', '.join(map(changed, others))}."
         if rise["reward"] >= ROSE and rise["strict_reward"] <= STALLED:
             yield f"The reward rises, but not with every option on: {changed('reward')}; {changed('strict_reward')}."
-        if last["bytes"] >= 1.5 * first["bytes"] and rise["reward"] <= STALLED:
+        if rise["bytes"] > 0 and last["bytes"] >= 1.5 * first["bytes"] and rise["reward"] <= STALLED:
             yield f"Responses grow, the reward does not: {changed('bytes')}; {changed('reward')}."
         for name, least in RISES.items():
             if rise[name] >= least:

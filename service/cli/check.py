@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -157,7 +158,7 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
         raise click.UsageError("--rollouts is for SCORE only")
     tasks = RowTasks(rows.settings, field=rows.fields.get("task"))
     run = Run(tasks.scorer)
-    faults = 0
+    faults = left_out = 0
     for number, file in enumerate(rows.sources, 1):
         with (
             file_errors("", file.name, file.format),
@@ -172,17 +173,20 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
             for piece in pieces(following):
                 values = [unfolded(raw.value) if isinstance(raw.value, dict) else {} for raw in piece]
                 of_score = [k for k, value in enumerate(values) if tasks.named_by(value)[0] == SCORE]
+                left_out += len(piece) - len(of_score)
                 rollouts = [read(piece[k], values[k], tasks, fields) for k in of_score]
                 scores = score_rollouts(score, run.batch, rollouts)
                 report_faults(file.name, rollouts, listing)
                 valid = [(k, rollout) for k, rollout in zip(of_score, rollouts, strict=True) if rollout.fault is None]
-                steps = [step if type(step := values[k].get("step")) is int else number for k, _ in valid]
+                steps = [step_of(values[k], number) for k, _ in valid]
                 run.add(file.name, [rollout for _, rollout in valid], steps, scores)
                 bar.advance(len(piece), sum(raw.size for raw in piece))
             listing.close()
             faults += listing.counts.total()
+    if left_out and not rows.quiet:
+        say(f"left out: {plural(left_out, 'rollout')} of other tasks", err=True)
     if not len(run):
-        raise CommandError("there is no rollout with a reward")
+        raise CommandError(f"there is no rollout of {SCORE} with a reward")
     tables, about = run.tables(), "Signs that the policy games its reward, and the rollouts to look at."
     names = [file.name for file in rows.sources]
     page = {"models": names, "tables": tables, "about": about, "command": command_line()}
@@ -195,6 +199,12 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
         show(*with_notes(tables))
     if faults:
         raise click.exceptions.Exit(SOME_FAILED)
+
+
+def step_of(row: dict[str, Any], otherwise: int) -> float:
+    """Return the number of a row's step, which is a float in a Parquet column that has a null."""
+    step = row.get("step")
+    return step if type(step) in (int, float) and math.isfinite(step) else otherwise
 
 
 class FindingListing(Listing):

@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from assay import Scorer
+from assay.kernels.warmup import warmup
 from assay.research.check.changes import DESTROYING, HARMLESS, Answer, answer_in
 from assay.research.check.discrimination import OTHER_WORDS, Share, step_of
 from tests.check.data_sets import GOOD, STEPS, answer
@@ -31,6 +32,12 @@ ERRORS: list[dict[str, Any]] = [
         "correct": None,
     }.items()
 ]
+
+
+@pytest.fixture(autouse=True)
+def kernels() -> None:
+    """Load what `answer_in` needs, which commands have loaded before they read an answer."""
+    warmup()
 
 
 @pytest.fixture
@@ -88,6 +95,9 @@ def test_records_of_errors(discrimination: Callable[..., dict[str, Any]]) -> Non
 def test_rows_without_pairs(discrimination: Callable[..., dict[str, Any]]) -> None:
     told = discrimination([{"reference": {"steps": STEPS}}])
     assert told == {"rows_without_pairs": 1, "kinds": [], "changes": []}
+    too_long = ERRORS[0] | {"corrected_text": "Add 5 ml of water. " * 20_000}
+    told = discrimination([too_long, *ERRORS], "--task", "bioprobench.err")
+    assert (told["rows_without_pairs"], [entry["records"] for entry in told["kinds"]]) == (2, [1, 1, 1])
 
 
 def test_a_sentence_as_a_step() -> None:

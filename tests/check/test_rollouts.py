@@ -58,3 +58,21 @@ def test_one_component_that_rises_alone(call, tmp_path: Path) -> None:
     assert "flat_groups rises: flat_groups 0.0000 → 1.0000." in result["findings"]
     (gain,) = result["gains"]
     assert (gain["line"], gain["component"], gain["gain"]) == (2, "order", pytest.approx(0.5))
+
+
+def test_steps_of_a_column_with_a_null_are_floats(call, tmp_path: Path) -> None:
+    steps = [2.0, 1.0, 10.0, None, True]  # those without a number are of the first file
+    result = check(call, tmp_path, [{"reference": GOOD, "response": GOOD, "step": step} for step in steps])
+    assert [(part["step"], part["responses"]) for part in result["parts"]] == [(1, 3), (2, 1), (10, 1)]
+
+
+def test_empty_responses_do_not_grow(call, tmp_path: Path) -> None:
+    assert check(call, tmp_path, run_of(["", ""]))["findings"] == []
+
+
+def test_rollouts_of_other_tasks_are_counted(call, tmp_path: Path) -> None:
+    other = {"task": "sgi.wet_experiment", "reference": "a = <A>(\nb=c\n)", "response": ""}
+    source = write_rows(tmp_path / "run.jsonl", [other, {"reference": GOOD, "response": GOOD}])
+    result = call("check", "--rollouts", source, "--task-field", "task")
+    assert result.exit_code == 0
+    assert "left out: 1 rollout of other tasks" in result.stderr

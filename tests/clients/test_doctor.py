@@ -80,10 +80,19 @@ def test_services(
     assert (f"ok  {service.url}: ready, {needed}" in lines) == (answers.get("key") != "other")
 
 
-def test_another_server(service: FaultServer) -> None:
-    service.otherwise = replying(lambda _: http(200, b"<html>"))
+@pytest.mark.parametrize("body", [b"<html>", b"[" * 100_000, b"[]", b"9" * 5_000])
+def test_another_server(service: FaultServer, body: bytes) -> None:
+    service.otherwise = replying(lambda _: http(200, body))
     detail = "/v1/config answers HTTP 200 without a version: it is not an Assay service"
     assert wrong(found()) == [f"{service.url}: {detail}"]
+
+
+def test_a_reply_reaches_the_terminal_as_one_line_of_printable_characters(service: FaultServer) -> None:
+    service.otherwise = stand_in("9\n\x1b[31m\u202eok  all is well" + 100_000 * "x")
+    (line,) = [line for line in found() if "version" in line]
+    assert line.startswith(f"!!  {service.url}: version 9 \ufffd[31m\ufffdok all is well")
+    assert line.isprintable()
+    assert len(line) < 1_100
 
 
 def test_the_text_of_an_object(at: str, tmp_path: Path) -> None:
@@ -148,6 +157,18 @@ def test_rows(at: str, tmp_path: Path, rows: list[Any], trainer: str | None, det
     assert any(detail in line for line in wrong(lines)), lines
 
 
+@pytest.mark.parametrize(
+    ("line", "detail"), [("[" * 100_000, "its JSON is nested too deeply"), ('{"x": "' + "x" * 2_000, "Unterminated")]
+)
+def test_rows_that_cannot_be_read(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, detail: str
+) -> None:
+    monkeypatch.setattr(doctor, "MAX_LINE", 100_000)
+    path = tmp_path / "rows.jsonl"
+    path.write_text(line, encoding="utf-8")
+    assert any(text.startswith(f"{path}: {detail}") for text in wrong(found(rows=str(path))))
+
+
 def test_a_trainer_that_is_not_installed() -> None:
     (line,) = doctor.check_trainer("areal")
     assert str(line) == "!!  trainer: areal is not installed here: run this in its environment"
@@ -164,6 +185,6 @@ def test_versions_with_known_faults(monkeypatch: pytest.MonkeyPatch, version: st
 
 def test_batch_sizes() -> None:
     assert list(map(doctor.batch_size, ("512", "1024x5"))) == [512, 5120]
-    for text in ("0", "4x", "-1"):
+    for text in ("0", "4x", "-1", "1024x1024x1024"):
         with pytest.raises(ValueError):  # noqa: PT011
             doctor.batch_size(text)

@@ -57,7 +57,9 @@ def test_pqa(response, expected):
 
 
 def test_an_answer_that_is_no_text_is_compared_as_text():
-    assert outcome(evaluated("pqa", {"answer": 5, "generated_response": block("5 & 1")}), "accuracy") == (1.0,)
+    for answer, right in ((5, 1.0), (5.0, 0.0), (10**5_000, 0.0)):
+        record = {"answer": answer, "generated_response": block("5 & 1")}
+        assert outcome(evaluated("pqa", record), "accuracy") == (right,)
 
 
 ERR = [

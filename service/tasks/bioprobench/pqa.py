@@ -211,7 +211,8 @@ def read_by_evaluator(record: Mapping[str, Any], _: object) -> tuple[bool, float
     except UnreadableAnswer as error:
         return error.reason
     answer = record["answer"]
-    is_scalar = answer is None or isinstance(answer, (bool, int, float))
+    is_short = isinstance(answer, int) and answer.bit_length() < 3 * MAX_NUMBER  # Python writes no longer ones
+    is_scalar = answer is None or isinstance(answer, float) or is_short
     return text == (str(answer) if is_scalar else answer), confidence, False
 
 

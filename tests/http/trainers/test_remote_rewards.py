@@ -72,12 +72,14 @@ def test_sixty_rewards(client):
 
 def test_malformed_requests(client):
     missing = "missing_field"
+    followed = [*body_of(EVALUATE, PERFECT, REFERENCE)["messages"], {"role": "user", "content": "And then?"}]
     for path, body, errors in (
         (SUBMIT, {"response": "x"}, [("reward_info.ground_truth", missing)]),
         (SUBMIT, {"reward_info": {"ground_truth": REFERENCE}}, [("response", missing)]),
         (EVALUATE, {"messages": [], "ground_truth": REFERENCE}, [("messages", missing)]),
         (EVALUATE, {"messages": 7, "ground_truth": REFERENCE}, [("messages", "wrong_type"), ("messages", missing)]),
         (EVALUATE, body_of(EVALUATE, 7, REFERENCE), [("messages[1].content", "wrong_type")]),
+        (EVALUATE, {"messages": followed, "ground_truth": REFERENCE}, [("messages", missing)]),
         (EVALUATE, {"messages": body_of(EVALUATE, PERFECT, 0)["messages"]}, [("ground_truth", missing)]),
     ):
         assert errors_of(problem_of(client.post(path, json=body), 422)) == errors

@@ -153,7 +153,7 @@ class RollResult(BaseModel):
 class EvaluationRequest(Lenient):
     """Chat messages, as eval-protocol sends them; its `kwargs` are ignored: settings belong in the query."""
 
-    messages: list[dict[str, Any]] = Field(description="The text of the assistant's last message is scored.")
+    messages: list[dict[str, Any]] = Field(description="The last one, the assistant's, is scored.")
     ground_truth: Reference = Field(description="The reference.")
 
 

@@ -14,7 +14,7 @@ from .rows import JsonObject, array_of, parsed
 
 
 class EvalProtocol(Dialect):
-    """POST /compat/eval-protocol/evaluate: chat messages, of which the assistant's last one is scored."""
+    """POST /compat/eval-protocol/evaluate: chat messages; the last one, the assistant's, is scored."""
 
     fields = ("messages",)
     reference = "ground_truth"

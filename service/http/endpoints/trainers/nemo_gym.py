@@ -194,16 +194,14 @@ class OutputReader:
                     yield from self._parts(fields[2], f"{path}.content", "output_text")
 
     def last_reply(self, messages: Any, path: str) -> str:
-        """Return the text of the assistant's last chat message; without one that is an issue, not an empty text."""
-        replies = []
+        """Return the text of the last chat message; it is an issue if that is not the assistant's."""
+        message_path, fields = path, ()
         for message_path, message in self._items(messages, path, "must be an array of chat messages"):
             fields = self._members(message, message_path, "role", "content", *REASONING_NAMES)
-            if fields and json_text(fields[0]) == "assistant":
-                replies.append((message_path, fields))
-        if not replies:
-            self._issues.append(Issue(path, "missing_field", "must have a message of the assistant"))
+        if not fields or json_text(fields[0]) != "assistant":
+            self._issues.append(Issue(path, "missing_field", "must end with a message of the assistant"))
             return ""
-        message_path, (_, content, *thoughts) = replies[-1]
+        _, content, *thoughts = fields
         text = "".join(self._parts(content, f"{message_path}.content", "text"))
         thought = next(filter(None, map(json_text, thoughts)), "")
         return f"<think>{thought}</think>{text}" if thought and "<think>" not in text else text
