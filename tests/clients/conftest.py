@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Client
+from assay_client import AsyncClient, Client, retries
 from tests.clients.fault_server import FaultServer, status
 
 
@@ -51,6 +51,12 @@ def refusing() -> Iterator[tuple[str, int]]:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()
+
+
+@pytest.fixture
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls end with their first attempt, instead of a short timeout, which a busy machine may miss."""
+    monkeypatch.setattr(retries, "LAST_SECONDS", 1000)
 
 
 class SyncFace:

@@ -45,7 +45,7 @@ def test_concurrent_calls_share_a_request(face: Any, faults: FaultServer) -> Non
     """A full batch does not wait for the end of the window."""
     started = time.monotonic()
     outcomes = face(base_url=faults.url, **together(8)).together(calls(16))
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25
     assert [score.reward for score in outcomes] == rewards(16)
     assert {(score.config_id, score.signature) for score in outcomes} == {(CONFIG_ID, "SCORE|v:0")}
     assert [len(request.document["responses"]) for request in faults.requests] == [8, 8]
@@ -107,7 +107,7 @@ def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) ->
     async def overdue(client: AsyncClient, timeout: float) -> float:
         started = time.monotonic()
         with pytest.raises(Unavailable, match="within the deadline"):
-            await client.score_one("x", "r", timeout=timeout)
+            await client.score_one(f"{timeout}", "r", timeout=timeout)
         return time.monotonic() - started - timeout
 
     async def run() -> list[float]:
@@ -124,8 +124,9 @@ def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) ->
         return outcomes
 
     assert min(asyncio.run(run())) >= 0.0
-    # The call whose deadline ended before the window closed was not sent.
-    assert sorted(len(request.document["responses"]) for request in faults.requests) == [1, 1, 2]
+    sent = [request.document["responses"] for request in faults.requests]
+    assert ["xx", "xx"] in sent
+    assert ["0.01"] not in sent, "its deadline ended before the window closed"
 
 
 def test_a_leader_with_less_time_does_not_wait_for_the_others(faults: FaultServer) -> None:
@@ -149,7 +150,7 @@ def test_an_interrupted_leader_does_not_leave_the_others_waiting(
     monkeypatch.setattr(client, "_scores", interrupted)
     with ThreadPoolExecutor(3) as threads:
         calls = [threads.submit(client.score_one, "x", "r") for _ in range(3)]
-        outcomes = sorted(type(call.exception(10)).__name__ for call in calls)
+        outcomes = sorted(type(call.exception(25)).__name__ for call in calls)
     assert outcomes == ["KeyboardInterrupt", "Unavailable", "Unavailable"]
 
 

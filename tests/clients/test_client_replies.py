@@ -213,6 +213,7 @@ ENDLESS = {
 
 
 @pytest.mark.attack
+@pytest.mark.usefixtures("one_attempt")
 @pytest.mark.parametrize(("head", "piece", "pause"), ENDLESS.values(), ids=ENDLESS)
 def test_the_deadline_holds_while_bytes_trickle_or_flood(
     face: Any, faults: FaultServer, head: bytes, piece: bytes, pause: float
@@ -229,9 +230,9 @@ def test_the_deadline_holds_while_bytes_trickle_or_flood(
 
     faults.otherwise = endless
     started = time.monotonic()
-    with pytest.raises(Unavailable, match="no reply in time"):
-        face(base_url=faults.url, timeout=0.6).score(["abc"], ["r"])
-    assert 0.5 < time.monotonic() - started < 15
+    with pytest.raises(Unavailable, match=r"no (reply|connection) in time"):
+        face(base_url=faults.url, attempt_timeout=0.6).score(["abc"], ["r"])
+    assert 0.5 < time.monotonic() - started < 60
 
 
 class HastyServer(FaultServer):

@@ -17,14 +17,15 @@ import pytest
 
 from assay_client import AsyncClient, Client, Unavailable
 from assay_client.transport import connecting as resolving
+from assay_client.transport import transports
 from assay_client.transport.connecting import ATTEMPT_DELAY, targets_of
 from tests.clients.fault_server import FaultServer, late
 from tests.own_process import printed
 
 NAME = "service.test"
-MARGIN = 5.0
+MARGIN = 20.0
 """Seconds that a busy machine may add to a deadline, and by far fewer than a name server would add."""
-CONNECT_TIMEOUT = 8.0
+CONNECT_TIMEOUT = 60.0
 """Seconds that an address that drops packets would cost if the client waited for it."""
 
 
@@ -73,37 +74,39 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
 
 
 @pytest.mark.attack
+@pytest.mark.usefixtures("one_attempt")
 def test_a_name_server_that_does_not_answer_does_not_outlast_the_timeout(
     face: Any, dns: NameServer, faults: FaultServer
 ) -> None:
     """The client waits for a name server that never answers, beyond the call's deadline."""
-    client = face(base_url=dns.resolve_to(where_of(faults)), timeout=0.5)
+    url = dns.resolve_to(where_of(faults))
     dns.answering.clear()
     started = time.monotonic()
     with pytest.raises(Unavailable, match=rf"http://{NAME}:\d+: its name could not be resolved in time"):
-        client.score(["abc"], ["r"])
+        face(base_url=url, attempt_timeout=0.5).score(["abc"], ["r"])
+    client = face(base_url=url)
     with pytest.raises(Unavailable):
-        client.score_one("abc", "r")
+        client.score_one("abc", "r", timeout=0.5)
     assert 0.9 < time.monotonic() - started < 1 + MARGIN
     dns.answering.set()
-    assert client.score(["abc"], ["r"], timeout=20).rewards == [0.003]
+    assert client.score(["abc"], ["r"]).rewards == [0.003]
 
 
 @pytest.mark.attack
 def test_the_last_addresses_serve_while_the_name_server_hangs_or_fails(
-    face: Any, dns: NameServer, faults: FaultServer
+    face: Any, dns: NameServer, faults: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name server of a running training stops answering: no call fails, and only some are late."""
+    waits, waiting_time = [], resolving.waiting_time
+    monkeypatch.setattr(resolving, "waiting_time", lambda *of: waits.append(waiting_time(*of)) or waits[-1])
     client = face(base_url=dns.resolve_to(where_of(faults)), timeout=20, window=0)
     assert client.score(["abc"], ["r"]).rewards == [0.003]
     dns.answering.clear()
     for _ in range(3):
         client.client._transport.close()
-        started = time.monotonic()
         client.score(["abc"], ["r"])
-        seconds = time.monotonic() - started
-        assert seconds < resolving.STALE_SECONDS + MARGIN
-    assert seconds < resolving.STALE_SECONDS / 2, "only the first call of an outage waits"
+    assert waits[1] <= resolving.STALE_SECONDS
+    assert max(waits[2:]) < resolving.STALE_SECONDS / 2, "only the first call of an outage waits"
     assert dns.asked == 2
     dns.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
     dns.answering.set()
@@ -144,7 +147,7 @@ def test_a_thousand_calls_wait_for_one_resolution(dns: NameServer, faults: Fault
     elapsed, outcomes = asyncio.run(run())
     assert {type(outcome) for outcome in outcomes} == {Unavailable}
     assert elapsed < 2 + MARGIN
-    assert turns > 10
+    assert turns > 3
     assert dns.asked == 1
 
 
@@ -154,9 +157,10 @@ def test_a_cancelled_call_does_not_cancel_the_resolution(dns: NameServer, faults
     async def run() -> list[float]:
         async with AsyncClient(base_url=dns.resolve_to(where_of(faults)), timeout=20, window=0) as client:
             cancelled, patient = (asyncio.ensure_future(client.score(["abc"], ["r"])) for _ in range(2))
-            await asyncio.sleep(0.1)
+            while not dns.asked:
+                await asyncio.sleep(0.01)
             cancelled.cancel()
-            await asyncio.sleep(0.1)
+            await asyncio.wait([cancelled])
             dns.answering.set()
             return (await patient).rewards
 
@@ -169,9 +173,10 @@ def test_addresses_need_no_thread(face: Any, faults: FaultServer, monkeypatch: p
     assert face(base_url=faults.url).score(["abc"], ["r"]).rewards == [0.003]
 
 
+@pytest.mark.usefixtures("one_attempt")
 def test_no_thread_can_be_started(dns: NameServer, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says so, and addresses of before are used."""
-    client = Client(base_url=dns.resolve_to(where_of(faults)), timeout=0.8)
+    client = Client(base_url=dns.resolve_to(where_of(faults)))
     start = threading.Thread.start
 
     def fail(thread: threading.Thread) -> None:
@@ -183,7 +188,7 @@ def test_no_thread_can_be_started(dns: NameServer, faults: FaultServer, monkeypa
     with pytest.raises(Unavailable, match="can't start new thread"):
         client.score(["abc"], ["r"])
     resolving._last_targets[NAME, where_of(faults)[1]] = [(socket.AF_INET, where_of(faults))]
-    assert client.score(["abc"], ["r"], timeout=20).rewards == [0.003]
+    assert client.score(["abc"], ["r"]).rewards == [0.003]
 
 
 @pytest.fixture
@@ -221,12 +226,14 @@ def test_an_address_that_drops_packets_costs_only_the_delay(
 
 
 def test_an_address_that_accepts_and_hangs_leaves_time_for_the_others(
-    face: Any, dns: NameServer, faults: FaultServer
+    face: Any, dns: NameServer, faults: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two replicas behind one name, of which the first never replies: it is also tried last from then on."""
+    shares = resolving.promising
+    monkeypatch.setattr(transports, "promising", lambda *of: shares(*of) ** 6)  # of two, 1/64 of the time, not 1/2
     faults.otherwise = late(30)
     with FaultServer() as other:
-        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=3, backoff=0.01)
+        client = face(base_url=dns.resolve_to(where_of(faults), where_of(other)), timeout=96, backoff=0.01)
         for _ in range(3):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
             assert client.together([("abc", "r")] * 4)[3].reward == 0.003
@@ -235,15 +242,17 @@ def test_an_address_that_accepts_and_hangs_leaves_time_for_the_others(
     assert len(faults.requests) == 1
 
 
+@pytest.mark.usefixtures("one_attempt")
 def test_no_address_answers(face: Any, dns: NameServer, silent: tuple[str, int], refusing: tuple[str, int]) -> None:
+    resolving._last_targets[NAME, refusing[1]] = [(socket.AF_INET, silent), (socket.AF_INET, refusing)]
     with pytest.raises(Unavailable, match="no connection in time"):
-        face(base_url=dns.resolve_to(silent, refusing), timeout=1, connect_timeout=0.5).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(silent, refusing), connect_timeout=0.5).score(["abc"], ["r"])
     with pytest.raises(Unavailable, match="connection refused"):
-        face(base_url=dns.resolve_to(refusing, refusing), timeout=0.8).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(refusing, refusing)).score(["abc"], ["r"])
     resolving._last_targets.clear()
     dns.error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     with pytest.raises(Unavailable, match="name or service not known"):
-        face(base_url=dns.resolve_to(refusing), timeout=0.8).score(["abc"], ["r"])
+        face(base_url=dns.resolve_to(refusing)).score(["abc"], ["r"])
 
 
 def test_a_cancelled_call_leaves_no_socket(dns: NameServer, silent: tuple[str, int], faults: FaultServer) -> None:

@@ -7,7 +7,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,9 +67,10 @@ def test_https(face: Any, guarded: TlsServer, certificate: Path, monkeypatch: py
     ]
 
 
+@pytest.mark.usefixtures("one_attempt")
 def test_an_untrusted_certificate(face: Any, guarded: TlsServer) -> None:
     with pytest.raises(Unavailable, match="certificate is not trusted"):
-        face(base_url=guarded.url, timeout=1).score(["x"], ["r"])
+        face(base_url=guarded.url).score(["x"], ["r"])
     assert not guarded.requests
 
 
@@ -82,17 +82,16 @@ class ClosingServer(FaultServer):
             connection.recv(1 << 16)
 
 
+@pytest.mark.usefixtures("one_attempt")
 def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
     """The service replies in plain HTTP, which no retry would change; others only close the connection."""
-    started = time.monotonic()
     secure = server.url.replace("http:", "https:")
     client = face(base_url=secure)
     for call in (lambda: client.score(["x"], ["r"]), lambda: client.score_one("x", "r"), client.wait_until_ready):
         with pytest.raises(InvalidSetting, match=rf"base_url: {secure}: the port does not speak TLS: use http://"):
             call()
-    assert time.monotonic() - started < 30, "of 120"
     with ClosingServer() as closing, pytest.raises(Unavailable, match="may not speak TLS"):
-        face(base_url=closing.url.replace("http:", "https:"), timeout=0.5).score(["x"], ["r"])
+        face(base_url=closing.url.replace("http:", "https:")).score(["x"], ["r"])
 
 
 @pytest.mark.parametrize(
@@ -107,4 +106,4 @@ def test_http_to_a_port_with_tls(face: Any, faults: FaultServer, reply: bytes, e
     """Servers that report it; that of OpenSSL only closes the connection."""
     faults.otherwise = raw(reply)
     with pytest.raises(error, match=r"the port speaks TLS: use https:// instead"):
-        face(base_url=faults.url, timeout=0.5).score(["x"], ["r"])
+        face(base_url=faults.url).score(["x"], ["r"])
