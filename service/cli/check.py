@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -201,10 +202,11 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def step_of(row: dict[str, Any], otherwise: int) -> float:
+def step_of(row: Mapping[str, Any], otherwise: int) -> float:
     """Return the number of a row's step, which is a float in a Parquet column that has a null."""
-    step = row.get("step")
-    return step if type(step) in (int, float) and math.isfinite(step) else otherwise
+    step: Any = row.get("step")
+    is_number = isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
+    return float(step) if is_number else otherwise
 
 
 class FindingListing(Listing):

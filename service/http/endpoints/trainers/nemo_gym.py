@@ -195,7 +195,8 @@ class OutputReader:
 
     def last_reply(self, messages: Any, path: str) -> str:
         """Return the text of the last chat message; it is an issue if that is not the assistant's."""
-        message_path, fields = path, ()
+        message_path = path
+        fields: Sequence[Any] = ()
         for message_path, message in self._items(messages, path, "must be an array of chat messages"):
             fields = self._members(message, message_path, "role", "content", *REASONING_NAMES)
         if not fields or json_text(fields[0]) != "assistant":
