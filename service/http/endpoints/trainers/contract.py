@@ -10,7 +10,8 @@ from .....kernels.score import COMPONENTS
 from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, AnyOf, Steps
 from ....rewards.registry import TASK_COMPONENTS
 from .dialects import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
-from .roll import request_id_of
+from .eval_protocol import evaluation_of
+from .roll import request_id_of, result_of
 
 Reference = (
     StrictStr
@@ -281,13 +282,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
             "ground_truth": EXAMPLE_REFERENCE,
             "kwargs": {},
         },
-        {
-            "score": 1.0,
-            "is_score_valid": True,
-            "reason": "ok",
-            "metrics": {name: {"score": value, "is_score_valid": True, "reason": "ok"} for name, value in ONE.items()},
-            "step_outputs": [{"step_index": 0, "base_reward": 1.0}],
-        },
+        evaluation_of({"reward": 1.0, **ONE}, "ok"),
     ),
     "/compat/nemo-gym/verify": (
         {**ROW, "response": RESPONSE, "reference": EXAMPLE_REFERENCE},
@@ -323,10 +318,6 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
 
 ROLL_RESULT: tuple[Any, Any] = (
     {"reward_request_id": request_id_of({"reward": 1.0, **ONE})},
-    {
-        "errcode": 0,
-        "reward_score": 1.0,
-        "dimention_reward_score": {name: {"score": value} for name, value in ONE.items()},
-    },
+    result_of({"reward": 1.0, **ONE}),
 )
 """The same for the result of a rollout of ROLL, which is asked for with GET."""

@@ -27,10 +27,11 @@ class EvalProtocol(Dialect):
         return Rollouts(orjson.dumps([text]), "messages", array_of(label))
 
     def encode(self, scores: Scores, request: JsonObject, options: RouteOptions, every_task: bool) -> bytes:
-        numbers = numbers_of_one(scores, every_task)
-        score, reason = numbers.pop("reward"), str(scores.reasons[0])
-        metrics: dict[str, dict[str, Any]] = {
-            name: {"score": value, "is_score_valid": True, "reason": reason} for name, value in numbers.items()
-        }
-        result = {"score": score, "is_score_valid": True, "reason": reason, "metrics": metrics}
-        return finite_json(result | {"step_outputs": [{"step_index": 0, "base_reward": score}]})
+        return finite_json(evaluation_of(numbers_of_one(scores, every_task), str(scores.reasons[0])))
+
+
+def evaluation_of(numbers: dict[str, float], reason: str) -> dict[str, Any]:
+    """Return the fields of eval-protocol's EvaluateResult."""
+    about = {name: {"score": value, "is_score_valid": True, "reason": reason} for name, value in numbers.items()}
+    result = about.pop("reward")
+    return result | {"metrics": about, "step_outputs": [{"step_index": 0, "base_reward": result["score"]}]}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from typing import Any
 
 import orjson
 
@@ -73,6 +74,9 @@ async def roll_result(exchange: Exchange) -> None:
         reason = "invalid_request_id" if body[REQUEST_ID] else "missing_field"
         detail = "must be an id that /compat/roll/submit has returned, unchanged"
         raise invalid_request([Issue(REQUEST_ID, reason, detail)])
+    await exchange.reply(orjson.dumps(result_of(numbers)))
+
+
+def result_of(numbers: dict[str, float]) -> dict[str, Any]:
     dimensions = {name: {"score": value} for name, value in numbers.items() if name != "reward"}
-    result = {"errcode": 0, "reward_score": numbers["reward"], "dimention_reward_score": dimensions}
-    await exchange.reply(orjson.dumps(result))
+    return {"errcode": 0, "reward_score": numbers["reward"], "dimention_reward_score": dimensions}
