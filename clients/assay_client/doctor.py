@@ -24,7 +24,7 @@ from .adapters.for_areal import TIMEOUT as AREAL_SECONDS
 from .adapters.for_verl import checked_sources, configured, task_of_source
 from .client import Client
 from .errors import AssayError
-from .results import HttpReply
+from .results import HttpReply, document_of
 from .retries import timestamp
 from .settings import ClientSettings
 from .tasks import SCORE
@@ -153,7 +153,7 @@ def check_address(client: Client, address: Address) -> Findings:
     if document.status in (401, 403):
         yield Finding(False, f"{at}: the key is missing or wrong (HTTP {document.status}): set ASSAY_API_KEY")
         return False
-    version = version_in(document.body)
+    version = document_of(document).get("version")
     if document.status != 200 or version is None:
         detail = f"HTTP {document.status}{'' if version else ' without a version'}"
         yield Finding(False, f"{at}: /v1/config answers {detail}: it is not an Assay service")
@@ -162,22 +162,6 @@ def check_address(client: Client, address: Address) -> Findings:
     yield Finding(True, f"{at}: ready, {needed}")
     yield Finding(version == __version__, f"{at}: version {version}, client {__version__}: they should be the same")
     return reply.status == 200
-
-
-def value_in(text: str | bytes) -> Any:
-    """Return the value of a JSON text; raises ValueError."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("its JSON is nested too deeply") from None
-
-
-def version_in(body: bytes) -> object:
-    try:
-        about = value_in(body)
-    except ValueError:  # a page of another server
-        return None
-    return about.get("version") if isinstance(about, dict) else None
 
 
 def fetched(client: Client, address: Address, path: str, with_key: bool = True) -> HttpReply:
@@ -219,7 +203,11 @@ def first_row(path: str) -> Mapping[str, Any]:
         row = next((piece.to_pylist()[0] for piece in pieces if len(piece)), None)
     else:
         with Path(path).open(encoding="utf-8") as lines:
-            row = value_in(lines.readline(MAX_LINE) or "null")
+            line = lines.readline(MAX_LINE) or "null"
+        try:
+            row = json.loads(line)
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
     if not isinstance(row, Mapping):
         raise ValueError("there is no first row that is an object")
     return row

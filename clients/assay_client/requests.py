@@ -35,10 +35,13 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(body: bytes | bytearray) -> Any:
-    """Return the value of a JSON text; raise ValueError, also for NaN and the infinities."""
+    """Return the value of a JSON text; raise ValueError, also for NaN, the infinities and too deep nesting."""
     if orjson is not None:
         return orjson.loads(body)
-    return json.loads(body.decode(), parse_constant=reject_constant)
+    try:
+        return json.loads(body.decode(), parse_constant=reject_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def reject_constant(name: str) -> Any:

@@ -293,7 +293,7 @@ def source_of(reply: HttpReply) -> str:
 
 
 def error_of(reply: HttpReply, request: EncodedRequest | None = None) -> AssayError:
-    document = problem_document(reply)
+    document = document_of(reply)
     issues = issues_of(document)
     if request is not None:
         issues = request.in_caller_terms(issues)
@@ -322,8 +322,8 @@ def is_html(reply: HttpReply) -> bool:
     return "html" in reply.headers.get("content-type", "").lower() or reply.body.lstrip()[:1] == b"<"
 
 
-def problem_document(reply: HttpReply) -> dict[str, Any]:
-    """Return the problem document (RFC 9457); empty if the reply has none, such as a proxy's."""
+def document_of(reply: HttpReply) -> dict[str, Any]:
+    """Return the object of a reply, such as a problem document (RFC 9457); empty if it has none, such as a proxy's."""
     try:
         document = loads(reply.body)
     except ValueError:

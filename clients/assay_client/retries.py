@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from itertools import count
 
 from .errors import Unavailable
-from .results import HttpReply, problem_document
+from .results import HttpReply, document_of
 from .settings import ClientSettings
 from .transport.addresses import Address
 from .transport.http11 import TransportFault
@@ -119,7 +119,7 @@ def warn(message: str) -> None:
 def describe(outcome: HttpReply | TransportFault) -> str:
     if isinstance(outcome, TransportFault):
         return outcome.detail
-    detail = str(problem_document(outcome).get("detail", ""))[:MAX_DETAIL]
+    detail = str(document_of(outcome).get("detail", ""))[:MAX_DETAIL]
     return f"HTTP {outcome.status} {detail}".rstrip()
 
 
