@@ -77,7 +77,10 @@ def test_sagemaker() -> None:
 
 
 def test_errors_are_no_rewards() -> None:
-    for messages in ([], chat("x")[:1], ["x"]):
+    for content in (5, ["x"], [None], {"text": "x"}):
+        with pytest.raises(InvalidRequest, match="content of the last message"):
+            evaluate_messages(chat(content), REFERENCE)  # type: ignore[arg-type]
+    for messages in ([], chat("x")[:1], ["x"], 5, {"role": "assistant"}):
         with pytest.raises(InvalidRequest, match="role assistant"):
             evaluate_messages(messages, REFERENCE)
     with pytest.raises(InvalidReference):

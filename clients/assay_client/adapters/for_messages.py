@@ -103,9 +103,14 @@ def score_sample(completion: Any, label: Any, row: Any, record: object) -> Score
 
 
 def reply_in(messages: Any, record: object = None) -> list[Any]:
-    """Return chat messages as objects; raise InvalidRequest unless the last one is the assistant's."""
-    chat = [message.model_dump() if hasattr(message, "model_dump") else message for message in messages or ()]
-    if not chat or not isinstance(chat[-1], Mapping) or chat[-1].get("role") != "assistant":
-        detail = "the last message must be an object with the role assistant"
-        raise invalid([Issue("messages", "wrong_type", detail)], record=record)
-    return chat
+    """Return chat messages as objects; raise InvalidRequest unless the last is the assistant's, with text or parts."""
+    given = messages if isinstance(messages, (list, tuple)) else ()
+    chat = [message.model_dump() if hasattr(message, "model_dump") else message for message in given]
+    detail = "the last message must be an object with the role assistant"
+    if chat and isinstance(chat[-1], Mapping) and chat[-1].get("role") == "assistant":
+        content = chat[-1].get("content")
+        parts = content if isinstance(content, (list, tuple)) else ()
+        if isinstance(content, (str, list, tuple, type(None))) and all(isinstance(part, Mapping) for part in parts):
+            return chat
+        detail = "the content of the last message must be text or a list of objects"
+    raise invalid([Issue("messages", "wrong_type", detail)], record=record)

@@ -87,7 +87,7 @@ def test_malformed_requests(client):
 
 def test_thoughts_beside_the_text_are_put_back(client):
     thought, text = PERFECT.removeprefix("<think>").split("</think>")
-    for content in (text, [{"type": "text", "text": text}]):
+    for content in (text, *([{**kind, "text": text}] for kind in ({"type": "text"}, {"type": "output_text"}, {}))):
         body = body_of(EVALUATE, content, REFERENCE)
         body["messages"][1]["reasoning_content"] = thought
         assert client.post(EVALUATE, json=body).json()["score"] == 1.0

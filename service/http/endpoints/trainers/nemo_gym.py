@@ -51,6 +51,9 @@ RESERVED = frozenset({"reward", "reward_components", *MASK})
 RESERVED_PREFIXES = ("score_", "_")
 """Fields of a row with these names are not echoed: they are the reply's own, or Gym's, and may be from an old reply."""
 
+CHAT_TEXT = "text"
+"""The type of text in a chat message, where parts of another type, or of none, count too if they have a text."""
+
 MAX_PARSED_BYTES = 1 << 16
 """Maximum bytes of a response that becomes objects, which is faster for short ones."""
 
@@ -203,7 +206,7 @@ class OutputReader:
             self._issues.append(Issue(path, "missing_field", "must end with a message of the assistant"))
             return ""
         _, content, *thoughts = fields
-        text = "".join(self._parts(content, f"{message_path}.content", "text"))
+        text = "".join(self._parts(content, f"{message_path}.content", CHAT_TEXT))
         thought = next(filter(None, map(json_text, thoughts)), "")
         return f"<think>{thought}</think>{text}" if thought and "<think>" not in text else text
 
@@ -217,9 +220,9 @@ class OutputReader:
             fields = self._members(part, part_path, "type", "text", *THOUGHTS)
             if not fields:
                 continue
-            name = json_text(fields[0])
-            if name == kind:
-                if (value := json_text(fields[1])) is None:
+            name, value = json_text(fields[0]), json_text(fields[1])
+            if name == kind or (kind == CHAT_TEXT and name not in THOUGHTS and value is not None):
+                if value is None:
                     self._issues.append(Issue(f"{part_path}.text", "wrong_type", "must be a string"))
                 yield value or ""
             elif name in THOUGHTS:
