@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -136,10 +136,11 @@ class Gen(Task):
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics}
         by_evaluator = options.profile == EVALUATOR
-        texts_of = texts_by_evaluator if by_evaluator else texts_by_script
-        pairs, failed = comparable(map(texts_of, records), NOT_TEXT)
+        sides = list(map(texts_by_evaluator if by_evaluator else texts_by_script, records))
+        pairs, failed = comparable(sides, NOT_TEXT)
         if by_evaluator:
-            failed = with_core(records, columns, failed, advance)
+            fill_core(columns, sides, advance)
+            failed = [failure._replace(reason=reason_of(failure, records)) for failure in failed]
         else:
             pairs = [pair._replace(generated=generated_text(pair.generated)) for pair in pairs]
         columns["failed"][:] = 0.0
@@ -177,28 +178,19 @@ def texts_by_evaluator(record: Mapping[str, Any]) -> tuple[str, str | None]:
     return reference, "\n".join(response) if is_steps else None
 
 
-def with_core(
-    records: Records, columns: Mapping[str, np.ndarray], failed: list[RecordFailure], advance: Advance
-) -> list[RecordFailure]:
-    """Fill the metrics of words; return the failures, of lists by their own reason."""
-    counted: dict[int, Counter[str]] = {}  # by identity: many responses share a reference
-    for row, record in enumerate(records):
-        reference, generated = texts_by_evaluator(record)
-        if generated is None:
-            continue
-        key = id(record["output"])
-        if key not in counted:
-            counted[key] = words_of(reference)
-        overlaps = token_overlap(counted[key], words_of(generated))
-        for name, value in zip(CORE, (float(generated.strip() == reference.strip()), *overlaps), strict=True):
-            columns[name][row] = value
-        advance(row)
-    return [
-        failure._replace(reason=LIST_NOT_TEXT)
-        if isinstance(records[failure.record]["generated_response"], list) and failure.reason == NOT_TEXT
-        else failure
-        for failure in failed
-    ]
+def fill_core(columns: Mapping[str, np.ndarray], sides: Iterable[tuple[str, str | None]], advance: Advance) -> None:
+    reference_words = cache(words_of)  # many responses share a reference
+    for row, (reference, generated) in enumerate(sides):
+        if generated is not None:
+            overlaps = token_overlap(reference_words(reference), words_of(generated))
+            for name, value in zip(CORE, (float(generated.strip() == reference.strip()), *overlaps), strict=True):
+                columns[name][row] = value
+            advance(row)
+
+
+def reason_of(failure: RecordFailure, records: Records) -> str:
+    is_list = failure.reason == NOT_TEXT and isinstance(records[failure.record]["generated_response"], list)
+    return LIST_NOT_TEXT if is_list else failure.reason
 
 
 def words_of(text: str) -> Counter[str]:
