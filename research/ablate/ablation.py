@@ -18,11 +18,11 @@ import orjson
 from ...service.errors import InvalidReference, Issue
 from ...service.explain.case import chosen_of
 from ...service.records.files.opening import is_columnar, source_title
-from ...service.records.jobs.row_tasks import RowTasks, score_rollouts
+from ...service.records.jobs.row_tasks import RowTasks, read, score_rollouts
 from ...service.records.jobs.summary import GATES, Values
 from ...service.records.output.complete_output import json_output
 from ...service.records.rows.forms import reference_text, unfolded
-from ...service.records.rows.rows import Fault, Fields, Record, Rollout, pieces, rollout_of, value_digest
+from ...service.records.rows.rows import Fields, Record, Rollout, pieces, value_digest
 from ...service.rewards.batch import Batch
 from ...service.rewards.registry import SCORE, reward_of
 from ...service.rewards.scorer import Scorer
@@ -46,9 +46,6 @@ METRICS = {
     "semantic_a": "Semantic-A",
 }
 """The evaluation metrics of the paper's Appendix F, and their headings."""
-
-WIDE = 2.0**63
-"""Integers from here on are read as floats, which are equal for different integers."""
 
 
 class RolloutPiece(NamedTuple):
@@ -180,16 +177,6 @@ def of_texts(configuration: Configuration, batch: Batch, references: Sequence[An
     options = {configuration.task: configuration.options}
     batch = replace(batch, references=ReferenceTexts(list(numbers)), reference_index=np.array(index, np.int64))
     return score_batch(replace(batch, task=configuration.task, options=options))
-
-
-def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields) -> Rollout:
-    """Return the rollout of a record of SCORE, from its unfolded row; whatever is wrong with it is its fault."""
-    rollout = rollout_of(record._replace(text=b""))
-    if rollout.fault is None:
-        tasks.fill(rollout, row, fields)
-    if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
-        rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
-    return rollout
 
 
 @contextmanager

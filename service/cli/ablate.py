@@ -11,16 +11,14 @@ import click
 
 from ..errors import ScoringError
 from ..records.files.opening import SourceFile, open_records
-from ..records.rows.fields import objects_among
-from ..records.rows.forms import unfolded
-from ..records.rows.rows import Fields, peek
+from ..records.rows.rows import Fields
 from ..settings import ScoreSettings
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
 from .files import file_errors, write_documents
 from .options import document_options, json_or_text, pair_option
-from .rows_command import RowInput, RowOutput, field_options, fields_of_rows, output_option, rows_command
+from .rows_command import RowInput, RowOutput, field_options, opened_rows, output_option, rows_command
 
 if TYPE_CHECKING:
     from ...research.ablate.ablation import Ablation, AblationRewards
@@ -107,9 +105,7 @@ def ablate(source: SourceFile, fields: Fields, grid: Grid, tasks: RowTasks, outp
     tasks.prepare()
     started = time.perf_counter()
     with open_records(source) as records:
-        first, rows = peek(records.rows)
-        objects = list(map(unfolded, objects_among(first)))
-        fields = fields_of_rows(fields, tasks, objects, tasks.others_in(objects), source.kind, quiet)
+        fields, rows = opened_rows(records, fields, tasks, source.kind, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, rows, rewards)
         kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
         target, fmt, append = output

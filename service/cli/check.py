@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from ..errors import ScoringError
 from ..records.files.opening import open_records
-from ..records.rows.fields import FieldNames, objects_among
-from ..records.rows.forms import unfolded
-from ..records.rows.rows import peek, pieces
+from ..records.rows.fields import FieldNames
+from ..records.rows.rows import pieces
 from ..rewards.registry import SCORE
 from ..terminal import Listing, Progress, say, show
 from ..wording import plural
 from .command import SOME_FAILED, CommandError, command_line
 from .files import file_errors, write_documents
 from .options import document_options, similarity_option, task_option
-from .rows_command import RowInput, check_task_flags, field_options, fields_of_rows, rows_command
+from .rows_command import RowInput, check_task_flags, field_options, opened_rows, rows_command
 
 if TYPE_CHECKING:
     from ...research.check.data_set import RowFinding
@@ -146,11 +143,9 @@ def command(
 
 def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) -> None:
     """Show the changes of a run of SCORE; rows of other tasks are left out."""
-    from ...research.ablate.ablation import read
     from ...research.check.rollouts import Run
-    from ..records.jobs.row_tasks import RowTasks, score_rollouts
+    from ..records.jobs.row_tasks import RowTasks
     from ..records.jobs.score_rows import report_faults
-    from ..rewards.scoring import score
     from ..tables.page import render
     from ..tables.table import as_json, with_notes
 
@@ -166,21 +161,12 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
             open_records(file) as records,
             Progress(records.size, rows.quiet) as bar,
         ):
-            first, following = peek(records.rows)
-            objects = list(map(unfolded, objects_among(first)))
-            others = tasks.others_in(objects)
-            fields = fields_of_rows(rows.rollout_fields, tasks, objects, others, file.kind, rows.quiet)
+            fields, following = opened_rows(records, rows.rollout_fields, tasks, file.kind, rows.quiet)
             listing = Listing(bar.message)
             for piece in pieces(following):
-                values = [unfolded(raw.value) if isinstance(raw.value, dict) else {} for raw in piece]
-                of_score = [k for k, value in enumerate(values) if tasks.named_by(value)[0] == SCORE]
-                left_out += len(piece) - len(of_score)
-                rollouts = [read(piece[k], values[k], tasks, fields) for k in of_score]
-                scores = score_rollouts(score, run.batch, rollouts)
+                rollouts = run.add(file.name, piece, tasks, fields, number)
+                left_out += len(piece) - len(rollouts)
                 report_faults(file.name, rollouts, listing)
-                valid = [(k, rollout) for k, rollout in zip(of_score, rollouts, strict=True) if rollout.fault is None]
-                steps = [step_of(values[k], number) for k, _ in valid]
-                run.add(file.name, [rollout for _, rollout in valid], steps, scores)
                 bar.advance(len(piece), sum(raw.size for raw in piece))
             listing.close()
             faults += listing.counts.total()
@@ -188,25 +174,24 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
         say(f"left out: {plural(left_out, 'rollout')} of other tasks", err=True)
     if not len(run):
         raise CommandError(f"there is no rollout of {SCORE} with a reward")
-    tables, about = run.tables(), "Signs that the policy games its reward, and the rollouts to look at."
-    names = [file.name for file in rows.sources]
-    page = {"models": names, "tables": tables, "about": about, "command": command_line()}
+    tables = run.tables()
     contents = {
         "json": lambda: as_json(run.document()),
-        "html": lambda: render("tables.html", **page, signatures=[tasks.identity["signature"]]).encode(),
+        "html": lambda: render(
+            "tables.html",
+            models=[file.name for file in rows.sources],
+            about="Signs that the policy games its reward, and the rollouts to look at.",
+            tables=tables,
+            charts=run.charts(),
+            command=command_line(),
+            signatures=[tasks.identity["signature"]],
+        ).encode(),
     }
     write_documents(documents, contents)
     if "-" not in documents.values():
         show(*with_notes(tables))
     if faults:
         raise click.exceptions.Exit(SOME_FAILED)
-
-
-def step_of(row: Mapping[str, Any], otherwise: int) -> float:
-    """Return the number of a row's step, which is a float in a Parquet column that has a null."""
-    step: Any = row.get("step")
-    is_number = isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
-    return float(step) if is_number else otherwise
 
 
 class FindingListing(Listing):

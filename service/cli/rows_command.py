@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..records.files.opening import EXTENSIONS, FORMATS, MAX_LINE_BYTES, SourceFile, format_of
+from ..records.files.opening import EXTENSIONS, FORMATS, MAX_LINE_BYTES, Records, SourceFile, format_of
 from ..records.jobs.manifest import Manifest, is_prepared, read_manifest
 from ..records.output.output_file import is_special
-from ..records.rows.fields import find_fields
-from ..records.rows.rows import Fields
+from ..records.rows.fields import find_fields, objects_among
+from ..records.rows.forms import unfolded
+from ..records.rows.rows import Fields, Record, peek
 from ..settings import ScoreSettings
 from ..terminal import say
 from .command import Command, CommandError
@@ -311,6 +312,15 @@ def check_task_flags(
     if unused:
         listed = ", ".join("--" + setting.replace("_", "-") for setting in unused)
         raise click.UsageError(f"{listed}: for SCORE only; other tasks have --option")
+
+
+def opened_rows(
+    records: Records, fields: Fields, tasks: RowTasks, kind: str, quiet: bool
+) -> tuple[Fields, Iterator[Record]]:
+    """Return the names of the fields that the first rows have, and all rows; raises FieldError if they lack one."""
+    first, rows = peek(records.rows)
+    objects = list(map(unfolded, objects_among(first)))
+    return fields_of_rows(fields, tasks, objects, tasks.others_in(objects), kind, quiet), rows
 
 
 def fields_of_rows(

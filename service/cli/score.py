@@ -11,9 +11,9 @@ import orjson
 
 from ..errors import one_of
 from ..records.files.opening import Records, open_records, source_title
-from ..records.rows.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError, objects_among
+from ..records.rows.fields import CONVERSATION_NAMES, RESPONSE_NAMES, FieldError
 from ..records.rows.forms import unfolded
-from ..records.rows.rows import SAMPLE_ROWS, Fields, peek
+from ..records.rows.rows import SAMPLE_ROWS, Fields
 from ..terminal import Progress, say, show
 from .command import SOME_FAILED, command_line
 from .files import file_errors
@@ -24,6 +24,7 @@ from .rows_command import (
     check_task_flags,
     field_options,
     fields_of_rows,
+    opened_rows,
     output_option,
     rows_command,
 )
@@ -139,9 +140,7 @@ def _run(job: ScoreJob, tasks: RowTasks, quiet: bool, target: str | None) -> boo
             with Progress(records.size, quiet) as progress:
                 summary = score_columns(job._replace(fields=fields), tasks, records.file, progress, observe)
         else:
-            first, rows = peek(records.rows)
-            named = list(map(unfolded, objects_among(first)))
-            fields = fields_of_rows(job.fields, tasks, named, tasks.others_in(named), job.source.kind, quiet)
+            fields, rows = opened_rows(records, job.fields, tasks, job.source.kind, quiet)
             with Progress(records.size, quiet) as progress:
                 summary = score_rows(job._replace(fields=fields), tasks, rows, progress, observe)
     if report is not None and target is not None:

@@ -111,6 +111,8 @@ class Chart:
     bars: Sequence[Bar] = ()
     dots: Sequence[Dot] = ()
     line: Line | None = None
+    path: Sequence[tuple[float, float]] = ()
+    """Points that lines connect."""
     note: str = ""
     left: int = LEFT
     top: int = TOP
@@ -244,6 +246,20 @@ def cells(
         text = f"{span(left, stop, unit)}: mean reward {mean:.4f} of {columns[column]:,} responses"
         dots.append(Dot(text, (across(left) + across(stop)) / 2, up(mean), mean=True))
     return bars, dots, int(counts.max())
+
+
+def trend(steps: np.ndarray, values: np.ndarray, name: str, area: tuple[int, int] = (320, 200)) -> Chart:
+    """Connect the values that are not NaN, of which there are two or more, by lines over their ascending steps."""
+    steps, values = (column[~np.isnan(values)].tolist() for column in (steps, values))
+    low, high = min(values), max(values)
+    ends, bounds = (steps[0], steps[-1]), (min(low, 0.0), 1.05 * max(high, 0.0) or float(low >= 0.0))
+    across, up = scale(ends, LEFT, area[0] - RIGHT), scale(bounds, area[1] - BOTTOM, TOP)
+    numbers = {"first": values[0], "last": values[-1], "least": low, "most": high}
+    label = f"{name}: {', '.join(f'{text} {value:,.4g}' for text, value in numbers.items())}"
+    x_ticks = [Tick(across(value), number(value)) for value in ticks(*ends, whole=True)]
+    y_ticks = [Tick(up(value), number(value)) for value in ticks(*bounds, 4)]
+    points = [(across(step), up(value)) for step, value in zip(steps, values, strict=True)]
+    return Chart(label, area, ("step", name), x_ticks, y_ticks, path=points)
 
 
 class IntervalText(NamedTuple):

@@ -31,15 +31,20 @@ from ..rows.rows import (
     SAMPLE_ROWS,
     Fault,
     Fields,
+    Record,
     Rollout,
     fill_rollout,
     missing_fields,
     reference_faults,
+    rollout_of,
     set_group,
     value_key,
 )
 
 T = TypeVar("T")
+
+WIDE = 2.0**63
+"""Integers from here on are read as floats, which are equal for different integers."""
 
 
 class RowTasks:
@@ -223,6 +228,16 @@ def score_read(parts: Sequence[Batch]) -> list[Outcome]:
         else attempt(part, partial(reward_of(part.task).score, references=part.references.texts))
         for part in parts
     ]
+
+
+def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields) -> Rollout:
+    """Return the rollout of a record of SCORE, from its unfolded row; whatever is wrong with it is its fault."""
+    rollout = rollout_of(record._replace(text=b""))
+    if rollout.fault is None:
+        tasks.fill(rollout, row, fields)
+    if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
+        rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
+    return rollout
 
 
 def score_rollouts(score: Callable[[Batch], T], empty: Batch, rollouts: Sequence[Rollout]) -> T:
