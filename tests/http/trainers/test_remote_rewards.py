@@ -13,7 +13,7 @@ import pytest
 
 from assay import Scorer, ScoreSettings
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGymOptions
-from tests.cases.writing import told
+from examples.rollouts import generate
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EVALUATE,
@@ -32,22 +32,7 @@ RESULT = "/compat/roll/result"
 KEY = "swordfish-swordfish"
 
 
-def sample(chance: random.Random) -> Rollout:
-    """Return some of the reference's steps in another order, with other amounts."""
-    actions = ("add", "spin", "wash", "incubate", "elute", "store")
-    steps = [
-        {"action": name, "objects": ["tube", f"{name} buffer"], "parameters": [f"{k} ml"]}
-        for k, name in enumerate(actions)
-    ]
-    written = [
-        step | {"parameters": [f"{chance.randint(0, 2)} ml"]} for step in chance.sample(steps, chance.randint(2, 6))
-    ]
-    return Rollout(
-        told(sorted(written, key=lambda step: actions.index(step["action"]) + chance.randint(0, 2))), {"steps": steps}
-    )
-
-
-SIXTY = [*ROLLOUTS, *map(sample, map(random.Random, range(52)))]
+SIXTY = [*ROLLOUTS, *(Rollout(row["response"], row["reference"]) for row in generate(13, 4))]
 
 
 def roll_result(client: httpx.Client, request_id: str, **options: object) -> httpx.Response:
