@@ -18,6 +18,12 @@ from tests.command_line import write_rows
 KEY = 'Step 1: {"action": "add", "objects": ["buffer"], "parameters": ["5 ml"]}'
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a busy machine more time than the doctor's users have."""
+    monkeypatch.setattr(doctor, "PROBE_SECONDS", 60.0)
+
+
 def stand_in(version: str = __version__, skew: float = 0.0, key: str = "", changed: Callable[[Any], Any] = dict) -> Any:
     """Return how a service of this version answers, whose clock is wrong by some seconds."""
 
@@ -111,6 +117,7 @@ def test_a_service_that_is_down_does_not_hide_the_others(
     faults: FaultServer, refusing: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults.otherwise = stand_in()
+    monkeypatch.setattr(doctor, "PROBE_SECONDS", 5.0)  # the name server of this machine may not answer
     closed = f"http://127.0.0.1:{refusing[1]}"
     monkeypatch.setenv("ASSAY_URL", f"http://assay.invalid,{closed},{faults.url}")
     lines = found()
