@@ -22,6 +22,8 @@ from .rows_command import RowInput, check_task_flags, field_options, opened_rows
 
 if TYPE_CHECKING:
     from ...research.check.data_set import RowFinding
+    from ...research.check.rollouts import Run
+    from ..records.jobs.row_tasks import RowTasks
 
 
 @rows_command(
@@ -143,9 +145,7 @@ def command(
 
 def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) -> None:
     """Show the changes of a run of SCORE; rows of other tasks are left out."""
-    from ...research.check.rollouts import Run
     from ..records.jobs.row_tasks import RowTasks
-    from ..records.jobs.score_rows import report_faults
     from ..tables.page import render
     from ..tables.table import as_json, with_notes
 
@@ -153,6 +153,32 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
     if task_name != SCORE:
         raise click.UsageError("--rollouts is for SCORE only")
     tasks = RowTasks(rows.settings, field=rows.fields.get("task"))
+    run, faults = read_run(rows, tasks)
+    tables = run.tables()
+    contents = {
+        "json": lambda: as_json(run.document()),
+        "html": lambda: render(
+            "tables.html",
+            models=[file.name for file in rows.sources],
+            about="Signs that the policy games its reward, and the rollouts to look at.",
+            tables=tables,
+            charts=run.charts(),
+            command=command_line(),
+            signatures=[tasks.identity["signature"]],
+        ).encode(),
+    }
+    write_documents(documents, contents)
+    if "-" not in documents.values():
+        show(*with_notes(tables))
+    if faults:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+def read_run(rows: RowInput, tasks: RowTasks) -> tuple[Run, int]:
+    """Return the run, and how many of its rows have a fault; raises CommandError if no row has a reward."""
+    from ...research.check.rollouts import Run
+    from ..records.jobs.score_rows import report_faults
+
     run = Run(tasks.scorer)
     faults = left_out = 0
     for number, file in enumerate(rows.sources, 1):
@@ -174,24 +200,7 @@ def check_run(rows: RowInput, documents: dict[str, str | None], task_name: str) 
         say(f"left out: {plural(left_out, 'rollout')} of other tasks", err=True)
     if not len(run):
         raise CommandError(f"there is no rollout of {SCORE} with a reward")
-    tables = run.tables()
-    contents = {
-        "json": lambda: as_json(run.document()),
-        "html": lambda: render(
-            "tables.html",
-            models=[file.name for file in rows.sources],
-            about="Signs that the policy games its reward, and the rollouts to look at.",
-            tables=tables,
-            charts=run.charts(),
-            command=command_line(),
-            signatures=[tasks.identity["signature"]],
-        ).encode(),
-    }
-    write_documents(documents, contents)
-    if "-" not in documents.values():
-        show(*with_notes(tables))
-    if faults:
-        raise click.exceptions.Exit(SOME_FAILED)
+    return run, faults
 
 
 class FindingListing(Listing):
