@@ -15,6 +15,7 @@ import orjson
 
 from ...service.records.rows.forms import json_text
 from ...service.records.rows.rows import reference_of
+from ...service.rewards.batch import Batch
 from ...service.rewards.registry import REWARD_TASKS, reward_of
 from ...service.rewards.scorer import Scorer
 
@@ -101,8 +102,10 @@ def outcome_of(scorer: Scorer, reference: bytes, answer: bytes) -> dict[str, Any
     if not isinstance(label, dict) or label.get("task") not in REWARD_TASKS:
         raise ValueError("the reference is not an object with a known task")
     scores = scorer.score([answer.decode("utf-8", "replace")], [label])
-    components = {name: float(scores.components[name][0]) for name in reward_of(label["task"]).components}
-    about = {"reason": str(scores.reasons[0]), "components": components, "signature": scorer.signature}
+    reward = reward_of(label["task"])
+    components = {name: float(scores.components[name][0]) for name in reward.components}
+    signature = reward.identity(Batch(configurations={"config": scorer.columns}))["signature"]
+    about = {"reason": str(scores.reasons[0]), "components": components, "signature": signature}
     return {"reward": float(scores.rewards[0]), **about}
 
 

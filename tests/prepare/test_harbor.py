@@ -86,6 +86,8 @@ def test_rewards_are_those_of_the_scorer(rows: Path) -> None:
             assert components == {name: scores.components[name][0] for name in components}
             number += 1
         assert outcome_of(scorer, label, ideal)["reward"] > outcome_of(scorer, label, b"")["reward"]
+        task = json.loads(label)["task"]
+        assert outcome["signature"].startswith("SCORE|rules:" if task == "score" else f"{task}|")
     assert number >= 60
     for wrong in (b"{", b"[]", b'{"task": "other"}', b'{"task": "score", "reference": "nothing"}'):
         with pytest.raises((ValueError, AssayError)):
