@@ -24,7 +24,12 @@ class Answer(BaseModel):
 
 @lru_cache
 def rows_of(split: str) -> list[PreparedRow]:
-    """Return the rows of a split of the folder in ASSAY_ROWS, or of the file, which is the split train."""
+    """Return the rows of a split of the folder in ASSAY_ROWS, or of the file, which is the split train.
+
+    Clients choose the split, which must not be the path of another file; raises ValueError.
+    """
+    if split not in Assay.list_splits():
+        raise ValueError("there is no split of this name")
     return read_rows(None, split)
 
 

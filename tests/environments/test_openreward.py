@@ -7,12 +7,14 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from openreward import AsyncOpenReward
 
+from assay_openreward.server import Assay
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, rewards_of, write_rows
 from tests.environments.serving import serving
 from tests.servers import LiveServer, score_requests
@@ -54,6 +56,17 @@ def test_concurrent_sessions_get_the_rewards_of_the_service(address: str, server
         assert (output.reward, output.metadata["reason"], output.finished) == (reward, reason, True)
         assert output.metadata["score_passed"] == passed
     assert count() < 30
+
+
+def test_a_split_is_no_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    for path in ("rows/train.jsonl", "other.jsonl"):
+        write_rows(tmp_path / path, SAMPLES)
+    monkeypatch.setenv("ASSAY_ROWS", str(tmp_path / "rows"))
+    assert len(Assay.list_tasks("train")) == len(SAMPLES)
+    for split in ("test", "../other", str(tmp_path / "other"), "train\0"):
+        with pytest.raises(ValueError, match="no split of this name"):
+            Assay.list_tasks(split)
 
 
 def test_the_readme_runs(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
