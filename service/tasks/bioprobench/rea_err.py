@@ -14,17 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from ...errors import InvalidRequest, Issue
 from ..judges import FAULT, JUDGE_FAULT, Endpoint, JudgeFault, Judgement, JudgeOptions, JudgeQuestion, answers
 from ..task import Advance, Evaluation, Metric, Notice, RecordFailure, Records, mean_of
-from .answers import (
-    END,
-    EVALUATOR,
-    NOT_TEXT,
-    SCRIPT,
-    START,
-    EvaluatorOptions,
-    answer_in,
-    marked_truth,
-    truth_of,
-)
+from .answers import END, EVALUATOR, NOT_TEXT, SCRIPT, START, EvaluatorOptions, answer_in, marked_truth, truth_of
 from .err import CLASSIFICATION, VERDICT_FAILURES, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
 
 JUDGED = "LLM_judge"
