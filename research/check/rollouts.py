@@ -150,7 +150,6 @@ class Run:
         parts = self.parts()
         first, last = parts[0], parts[-1]
         rise = {name: last[name].value - first[name].value for name in first}
-
         chance = {name: ERRORS * math.hypot(first[name].error, last[name].error) for name in first}
 
         def has_risen(name: str, least: float) -> bool:

@@ -92,9 +92,10 @@ def command(
     paths = [file.path for file in rows.sources]
     if len(set(paths)) < len(paths):
         raise click.UsageError("REFERENCES names a file twice")
-    if is_run and discriminates:
-        raise click.UsageError("--rollouts and --discriminates are two checks: give one of them")
     if is_run:
+        own = {"--discriminates": discriminates, "--scirecipe": scirecipe is not None}
+        if others := [flag for flag, is_given in own.items() if is_given]:
+            raise click.UsageError(f"--rollouts does not check a data set: leave out {' and '.join(others)}")
         check_run(rows, documents, task_name)
         return
     names = dict(rows.fields)

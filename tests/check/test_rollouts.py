@@ -119,3 +119,10 @@ def test_rollouts_of_other_tasks_are_counted(call, tmp_path: Path) -> None:
     result = call("check", "--rollouts", source, "--task-field", "task")
     assert result.exit_code == 0
     assert "left out: 1 rollout of other tasks" in result.stderr
+
+
+def test_flags_of_data_sets_are_errors(call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "run.jsonl", [{"reference": GOOD, "response": GOOD}])
+    result = call("check", "--rollouts", source, "--discriminates", "--no-scirecipe")
+    assert result.exit_code == 2
+    assert "leave out --discriminates and --scirecipe" in result.stderr
