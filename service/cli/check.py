@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 import orjson
+from click.core import ParameterSource
 
 from ..errors import ScoringError
 from ..records.files.opening import open_records
@@ -92,10 +93,12 @@ def command(
     paths = [file.path for file in rows.sources]
     if len(set(paths)) < len(paths):
         raise click.UsageError("REFERENCES names a file twice")
+    others = ("discriminates", "scirecipe", "similarity", "split_field") if is_run else ("group_field",)
+    source_of = click.get_current_context().get_parameter_source
+    if given := [name for name in others if source_of(name) is ParameterSource.COMMANDLINE]:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{flags}: only {'without' if is_run else 'with'} --rollouts")
     if is_run:
-        own = {"--discriminates": discriminates, "--scirecipe": scirecipe is not None}
-        if others := [flag for flag, is_given in own.items() if is_given]:
-            raise click.UsageError(f"--rollouts does not check a data set: leave out {' and '.join(others)}")
         check_run(rows, documents, task_name)
         return
     names = dict(rows.fields)

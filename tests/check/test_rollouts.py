@@ -121,8 +121,12 @@ def test_rollouts_of_other_tasks_are_counted(call, tmp_path: Path) -> None:
     assert "left out: 1 rollout of other tasks" in result.stderr
 
 
-def test_flags_of_data_sets_are_errors(call, tmp_path: Path) -> None:
+def test_flags_of_the_other_check_are_errors(call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "run.jsonl", [{"reference": GOOD, "response": GOOD}])
-    result = call("check", "--rollouts", source, "--discriminates", "--no-scirecipe")
-    assert result.exit_code == 2
-    assert "leave out --discriminates and --scirecipe" in result.stderr
+    for flags, said in {
+        ("--rollouts", "--discriminates", "--no-scirecipe"): "--discriminates and --scirecipe: only without --rollouts",
+        ("--rollouts", "--similarity", "0.8", "--split-field", "split"): "--similarity and --split-field: only without",
+        ("--group-field", "prompt_id"): "--group-field: only with --rollouts",
+    }.items():
+        result = call("check", source, *flags)
+        assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
