@@ -35,11 +35,9 @@ from .transport.waiting import Blocking, completed
 
 PROBE_SECONDS = 5.0
 TRIES = 3
-MAX_BATCH = 1 << 20
-MAX_LINE = 1 << 26
-MAX_SHOWN = 1_000
-"""Maximum responses of a timed batch, and characters of a data set's first line and of a finding."""
-
+MAX_BATCH = 1 << 20  # responses that are timed
+MAX_LINE = 1 << 26  # characters of a data set's first line
+MAX_SHOWN = 1_000  # characters of a finding
 MAX_SKEW_SECONDS = 60.0
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 DISTRIBUTIONS = {"ms-swift": "ms_swift", "skyrl": "skyrl-gym"}

@@ -8,7 +8,7 @@ from typing import Any
 from assay_client import Client, token_credit, token_offsets
 
 MASKED = -100
-"""The mask of tokens that are not trained on: those of the prompt."""
+"""The value in `masks` of the prompt's tokens, which the trainer does not learn."""
 
 
 def scored_group(

@@ -18,7 +18,7 @@ import orjson
 from ...service.errors import InvalidReference, Issue
 from ...service.explain.case import chosen_of
 from ...service.records.files.opening import is_columnar, source_title
-from ...service.records.jobs.row_tasks import RowTasks, read, score_rollouts
+from ...service.records.jobs.row_tasks import RowTasks, read_rollout, score_rollouts
 from ...service.records.jobs.summary import GATES, Values
 from ...service.records.output.complete_output import json_output
 from ...service.records.rows.forms import reference_text, unfolded
@@ -151,7 +151,7 @@ def score_pieces(
         for record in piece:
             row = unfolded(record.value) if record.fault is None and isinstance(record.value, dict) else {}
             by_task.setdefault(tasks.named_by(row)[0], []).append((record, row))
-        rollouts = [read(record, row, tasks, fields) for record, row in by_task.pop(SCORE, [])]
+        rollouts = [read_rollout(record, row, tasks, fields) for record, row in by_task.pop(SCORE, [])]
         rewards.other_tasks.update({task: len(rows) for task, rows in by_task.items()})
         scores, measured = score_rollouts(score, Batch(configurations=configurations), rollouts)
         groups = [rewards.number(rollout.group) for rollout in rollouts if rollout.fault is None]

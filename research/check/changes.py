@@ -251,7 +251,7 @@ DESTROYING_BY_KIND: dict[str, dict[str, Change]] = {
         "wrong advice in `<note>`": lambda answer: answer._replace(note="Never incubate. Boil at 95 °C instead."),
     },
 }
-"""Changes by the kind of error; the first three kinds are those of BioProBench's ERR."""
+"""Changes that make an answer wrong, by kind of error. BioProBench's ERR has the first three kinds."""
 
 DESTROYING = {title: change for changes in DESTROYING_BY_KIND.values() for title, change in changes.items()}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...service.records.jobs.row_tasks import RowTasks, read, score_rollouts
+from ...service.records.jobs.row_tasks import RowTasks, read_rollout, score_rollouts
 from ...service.records.rows.forms import unfolded
 from ...service.records.rows.rows import Fields, Record, Rollout, RowPlace, value_digest
 from ...service.rewards.batch import Batch
@@ -93,7 +93,7 @@ class Run:
         """
         rows = [unfolded(record.value) if isinstance(record.value, dict) else {} for record in records]
         chosen = [k for k, row in enumerate(rows) if tasks.named_by(row)[0] == SCORE]
-        rollouts = [read(records[k], rows[k], tasks, fields) for k in chosen]
+        rollouts = [read_rollout(records[k], rows[k], tasks, fields) for k in chosen]
         scores = score_rollouts(score, self.batch, rollouts)
         valid = [(k, rollout) for k, rollout in zip(chosen, rollouts, strict=True) if rollout.fault is None]
         steps = [step_of(rows[k], number) for k, _ in valid]

@@ -95,8 +95,8 @@ def command(
         raise click.UsageError("REFERENCES names a file twice")
     others = ("discriminates", "scirecipe", "similarity", "split_field") if is_run else ("group_field",)
     source_of = click.get_current_context().get_parameter_source
-    if given := [name for name in others if source_of(name) is ParameterSource.COMMANDLINE]:
-        flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+    if misplaced := [name for name in others if source_of(name) is ParameterSource.COMMANDLINE]:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise click.UsageError(f"{flags}: only {'without' if is_run else 'with'} --rollouts")
     if is_run:
         check_run(rows, documents, task_name)

@@ -249,7 +249,7 @@ def cells(
 
 
 def trend(steps: np.ndarray, values: np.ndarray, name: str, area: tuple[int, int] = (320, 200)) -> Chart:
-    """Connect the values that are not NaN, of which there are two or more, by lines over their ascending steps."""
+    """Return a line chart of values over steps, which ascend. NaN values are left out; two others are needed."""
     steps, values = (column[~np.isnan(values)].tolist() for column in (steps, values))
     low, high = min(values), max(values)
     ends, bounds = (steps[0], steps[-1]), (min(low, 0.0), 1.05 * max(high, 0.0) or float(low >= 0.0))

@@ -48,8 +48,8 @@ def episode_answer(episode: Any) -> Any:
     ]
     answer = (getattr(episode, "artifacts", None) or {}).get("answer")
     if answer is None:
-        found = [text for text in (getattr(trajectory, "output", None), *texts) if text is not None]
-        answer = next(filter(None, found), found[0] if found else None)
+        outputs = [text for text in (getattr(trajectory, "output", None), *texts) if text is not None]
+        answer = next(filter(None, outputs), outputs[0] if outputs else None)
     for step, text in zip(steps, texts, strict=True):
         thought = getattr(step, "thought", None)
         if thought and thought != text and isinstance(text, str) and text.strip() == str(answer).strip():
@@ -104,13 +104,19 @@ def score_sample(completion: Any, label: Any, row: Any, record: object) -> Score
 
 def reply_in(messages: Any, record: object = None) -> list[Any]:
     """Return chat messages as objects; raise InvalidRequest unless the last is the assistant's, with text or parts."""
-    given = messages if isinstance(messages, (list, tuple)) else ()
-    chat = [message.model_dump() if hasattr(message, "model_dump") else message for message in given]
-    detail = "the last message must be an object with the role assistant"
-    if chat and isinstance(chat[-1], Mapping) and chat[-1].get("role") == "assistant":
-        content = chat[-1].get("content")
-        parts = content if isinstance(content, (list, tuple)) else ()
-        if isinstance(content, (str, list, tuple, type(None))) and all(isinstance(part, Mapping) for part in parts):
-            return chat
+    listed = messages if isinstance(messages, (list, tuple)) else ()
+    chat = [message.model_dump() if hasattr(message, "model_dump") else message for message in listed]
+    last = chat[-1] if chat else None
+    if not isinstance(last, Mapping) or last.get("role") != "assistant":
+        detail = "the last message must be an object with the role assistant"
+    elif not is_content(last.get("content")):
         detail = "the content of the last message must be text or a list of objects"
+    else:
+        return chat
     raise invalid([Issue("messages", "wrong_type", detail)], record=record)
+
+
+def is_content(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(part, Mapping) for part in value)
+    return value is None or isinstance(value, str)

@@ -230,7 +230,7 @@ def score_read(parts: Sequence[Batch]) -> list[Outcome]:
     ]
 
 
-def read(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields) -> Rollout:
+def read_rollout(record: Record, row: Mapping[str, Any], tasks: RowTasks, fields: Fields) -> Rollout:
     """Return the rollout of a record of SCORE, from its unfolded row; whatever is wrong with it is its fault."""
     rollout = rollout_of(record._replace(text=b""))
     if rollout.fault is None:
